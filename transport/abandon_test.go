@@ -57,7 +57,7 @@ func TestShutdownAbandons(t *testing.T) {
 	go func() { served <- s.ServeRDMA(iwarp.Open(rnic.DeviceConfig{}), e.listener()) }()
 	<-e.waits
 	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("Shutdown: %v", err)
 	}
 	<-served
 }

@@ -18,13 +18,13 @@ func TestRepeatsAcrossTransports(t *testing.T) {
 	_, s, addr := networks[1].start(t, ServerConfig{})
 	tcp, _, err := listenTCP(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listenTCP: %v", err)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	dial := func() *rpcrdma.Conn {
 		c, err := rpcrdma.Dial(t.Context(), dev, addr, rpcrdma.Config{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		t.Cleanup(func() { c.Close() })
 		return c
@@ -41,7 +41,7 @@ func TestRepeatsAcrossTransports(t *testing.T) {
 		defer k.Release()
 		k.Msg, k.MaxReply = callOf(7, tCount, 1), 64
 		if err := c.Do(t.Context(), k); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Do: %v", err)
 		}
 		return binary.BigEndian.Uint32(k.Reply.Stream[24:])
 	}

@@ -24,7 +24,7 @@ func BenchmarkCall(b *testing.B) {
 					in, out := words{1, 2}, words{0}
 					for pb.Next() {
 						if err := c.Call(bg, add, &in, &out, nil, 0); err != nil {
-							b.Error(err)
+							b.Errorf("Call: %v", err)
 						}
 					}
 				})
@@ -46,7 +46,7 @@ func benchCalls(b *testing.B, size int, call func() error) {
 	b.SetBytes(int64(size))
 	for b.Loop() {
 		if err := call(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("call: %v", err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestReceivingYields(t *testing.T) {
 	r := newRecordReader(piecewise{bytes.NewReader(append(mark, make([]byte, transferred)...))}, tcpWindow, transferred)
 	rec, err := r.next()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("next: %v", err)
 	}
 	rec.Put()
 	if n := r.burst.Yields(); n < least || n > most {

@@ -90,7 +90,7 @@ func manyCalls(t *testing.T, c *Client) {
 		wg.Go(func() {
 			for i := range 50 {
 				if err := oneOf(c, g, i); err != nil {
-					t.Error(err)
+					t.Errorf("oneOf: %v", err)
 					return
 				}
 			}
@@ -146,7 +146,7 @@ func TestNoAllocations(t *testing.T) {
 		} {
 			allocs := testing.AllocsPerRun(500, func() {
 				if err := call(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("call: %v", err)
 				}
 			})
 			if allocs > 0 {

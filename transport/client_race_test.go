@@ -40,7 +40,7 @@ func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clie
 	c := newClient(cfg, "server:2049")
 	c.dial = dial
 	if _, err := c.connectFirst(bg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("connectFirst: %v", err)
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 		c.discard(old, cut)
 		c.discard(old, cut)
 		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Call: %v", err)
 		}
 		c.discard(old, cut)
 		synctest.Wait()

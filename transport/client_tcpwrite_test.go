@@ -86,7 +86,7 @@ func TestReplyFreesTheWriter(t *testing.T) {
 			call := readCall(l.far)
 			head := make([]byte, 300) // the second call, which the first caller writes
 			if _, err := io.ReadFull(l.far, head); err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadFull: %v", err)
 			}
 			want := error(nil)
 			switch end {
@@ -132,7 +132,7 @@ func TestNoCallerWritesForAllOthers(t *testing.T) {
 				for i := range each {
 					k, began := l.writeCall(uint32(g*each+i+1), size), time.Now()
 					if err := k.attempt(t.Context(), l.tcpClientConn, began.Add(time.Minute)); err != nil {
-						t.Error(err)
+						t.Errorf("attempt: %v", err)
 					}
 					mu.Lock()
 					longest = max(longest, time.Since(began))
@@ -204,7 +204,7 @@ func TestSmallCallsAreWrittenTogether(t *testing.T) {
 		b := make([]byte, 1<<20)
 		one, err := l.far.Read(b)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Read: %v", err)
 		}
 		if n, _ := l.far.Read(b[one:]); n != some*one {
 			t.Errorf("%d bytes at once, want %d calls of %d", n, some, one)
@@ -325,7 +325,7 @@ func TestRecordSize(t *testing.T) {
 		var b bytes.Buffer
 		g.message(&k.tcp.mark, &k.enc)
 		if err := g.writeTo(&b, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("writeTo: %v", err)
 		}
 		if m := binary.BigEndian.Uint32(b.Bytes()) &^ lastFragment; int(m) != b.Len()-markLen || int(m) != recordSize(&k.enc) {
 			t.Errorf("%d bytes of data: mark %d, size %d, record %d", n, m, recordSize(&k.enc), b.Len()-markLen)

@@ -20,7 +20,7 @@ import (
 func scripted(t *testing.T, script func(n int, nc net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -68,7 +68,7 @@ func TestCallGolden(t *testing.T) {
 	cred := Cred{Flavor: oncrpc.FlavorSys, Machine: "ab", UID: 1000, GID: 100, GIDs: []uint32{5, 6}}
 	c, err := DialTCP(bg, addr, ClientConfig{Cred: cred})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialTCP: %v", err)
 	}
 	defer c.Close()
 	c.xid.Store(0xbeee)
@@ -127,7 +127,7 @@ func TestNonsenseOnTheStream(t *testing.T) {
 			})
 			c, err := DialTCP(bg, addr, ClientConfig{CallTimeout: 10 * time.Second})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("DialTCP: %v", err)
 			}
 			defer c.Close()
 			out := words{0}

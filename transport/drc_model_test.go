@@ -198,7 +198,7 @@ func TestRepeatedCallsModel(t *testing.T) {
 					t.Errorf("%d entries and %d bytes are kept, and %d calls run, when all have expired", len(d.entries), d.all.size, d.running.count())
 				}
 				if err := m.s.Shutdown(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("Shutdown: %v", err)
 				}
 			})
 		})

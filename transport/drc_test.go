@@ -441,8 +441,8 @@ func TestCopyTakesThePlaceOfACall(t *testing.T) {
 	}
 }
 
-// The reply of a call is for its own user: another on the same machine, by what it says or
-// by what the kernel says, has its call run, and a program that refuses it is asked first.
+// A call's reply is for its own user: another user on the machine, according to the credential or
+// to the kernel, has its call executed, and a program may refuse it before that.
 func TestDuplicateOfAnotherUser(t *testing.T) {
 	s, p := newTestServer(t)
 	as := func(uid, gid uint32, owner Owner) tapeEnd {

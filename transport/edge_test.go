@@ -1,5 +1,5 @@
-// Conditions of the server's side that no conversation reaches by itself: connections that
-// are told to leave early or that drain, budgets that stay spent, peers without addresses.
+// States hard to reach otherwise: connections closed early or draining, exhausted budgets, peers
+// without addresses.
 
 package transport
 
@@ -22,8 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestCallsWithoutAddress: peers of networks that have no addresses cannot be told apart, so
-// that none gets the reply of another.
+// TestCallsWithoutAddress: peers without addresses cannot be distinguished, so none gets
+// another's reply.
 func TestCallsWithoutAddress(t *testing.T) {
 	s, p := newTestServer(t)
 	for range 2 {
@@ -34,7 +34,7 @@ func TestCallsWithoutAddress(t *testing.T) {
 	}
 }
 
-// TestRepliesWithItemsAreNotKept: the cache has no room for them. The call is done again.
+// TestRepliesWithItemsAreNotKept: the cache has no room for them, and the call is executed again.
 func TestRepliesWithItemsAreNotKept(t *testing.T) {
 	var runs atomic.Int32
 	s := NewServer(ServerConfig{}, &Program{Number: testProg, Version: testVers, Procs: []Procedure{{Run: func(c *Call) error {
@@ -53,8 +53,7 @@ func TestRepliesWithItemsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestGroupsOfCredential: the group that is named first is not named again, and what is more
-// than fits is left out.
+// TestGroupsOfCredential: the primary group is not repeated, and excess groups are omitted.
 func TestGroupsOfCredential(t *testing.T) {
 	many := []int{7}
 	for g := range 2 * oncrpc.MaxGIDs {
@@ -71,14 +70,14 @@ func TestGroupsOfCredential(t *testing.T) {
 	}
 }
 
-// TestNoCredentialFromTheEmptyCache: an empty body is not that of an entry without one.
+// TestNoCredentialFromTheEmptyCache: an empty body does not match an empty cache entry.
 func TestNoCredentialFromTheEmptyCache(t *testing.T) {
 	if cred, ok := new(credCache).sys(nil); ok {
 		t.Errorf("%+v", cred)
 	}
 }
 
-// A connWatch tells when connections end.
+// A connWatch reports ends of connections.
 type connWatch struct{ ended chan bool }
 
 func (w *connWatch) Call(CallStats) {}
@@ -88,8 +87,7 @@ func (w *connWatch) Connection(rdma bool, delta int) {
 	}
 }
 
-// TestMadeRoomWhileAccepted: an RDMA connection that has to make room before it has been
-// accepted ends all the same.
+// TestMadeRoomWhileAccepted: an RDMA connection closed to make room before its accept still ends.
 func TestMadeRoomWhileAccepted(t *testing.T) {
 	var s *Server
 	w := &connWatch{ended: make(chan bool, 10)}
@@ -103,7 +101,7 @@ func TestMadeRoomWhileAccepted(t *testing.T) {
 	}}, newTestProgram().program())
 	addr, done, err := listenRDMA(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listenRDMA: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(bg, time.Minute)
 	defer cancel()
@@ -118,18 +116,19 @@ func TestMadeRoomWhileAccepted(t *testing.T) {
 	shutdown(t, s, done)
 }
 
-// TestDrainingTakesNoCall: what comes while the server waits for running calls is not run.
+// TestDrainingTakesNoCall: calls that arrive while the server waits for running calls are not
+// executed.
 func TestDrainingTakesNoCall(t *testing.T) {
 	w := &connWatch{ended: make(chan bool, 10)}
 	p := newTestProgram()
 	s := NewServer(ServerConfig{Observer: w}, p.program())
 	addr, done, err := listenRDMA(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listenRDMA: %v", err)
 	}
 	c, err := networks[1].dial(bg, addr, ClientConfig{MaxRetries: -1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	var calls sync.WaitGroup
 	defer calls.Wait() // other tests replace the pool that calls return to (simulateCalls)
@@ -159,7 +158,7 @@ func TestDrainingTakesNoCall(t *testing.T) {
 	}
 }
 
-// await waits until a condition holds that nothing tells of.
+// await polls until a condition holds.
 func await(t *testing.T, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
@@ -169,14 +168,14 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
-// unserved is a TCP connection of a server whose receive loop does not run.
+// unserved is a server's TCP connection without a running receive loop.
 func unserved(t *testing.T, cfg ServerConfig) *tcpConn {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
 	return newTCPConn(NewServer(cfg), theirs)
 }
 
-// TestDrainingReadsNoMore: also where a deadline for half a record was set after drain's.
+// TestDrainingReadsNoMore: also after an incomplete record has set a later deadline than drain's.
 func TestDrainingReadsNoMore(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		c := unserved(t, ServerConfig{})
@@ -187,8 +186,8 @@ func TestDrainingReadsNoMore(t *testing.T) {
 	}
 }
 
-// TestChargeGivesUp: a record for which there is no memory is waited for as long as half a
-// record may take, and no longer than the connection lasts.
+// TestChargeGivesUp: a record without memory waits as long as an incomplete record may take, and
+// no longer than the connection lasts.
 func TestChargeGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, row := range []struct {
@@ -222,7 +221,7 @@ func TestChargeGivesUp(t *testing.T) {
 	})
 }
 
-// TestResultsCloseTheGate: a connection that holds its share of result buffers is not read from.
+// TestResultsCloseTheGate: a connection with its full share of result buffers is not read.
 func TestResultsCloseTheGate(t *testing.T) {
 	c := unserved(t, ServerConfig{Budget: mem.NewBudget(4 << 20), MaxRecord: 1 << 20})
 	if !c.calls.tryEnter() {
@@ -246,7 +245,7 @@ func TestResultsCloseTheGate(t *testing.T) {
 	}
 }
 
-// TestPatience: a client has to take this many bytes in each interval, and no more.
+// TestPatience: a client must accept this many bytes in each interval, and no more.
 func TestPatience(t *testing.T) {
 	c := unserved(t, ServerConfig{})
 	if !c.goOn(leastTaken) || c.goOn(leastTaken-1) {
@@ -254,7 +253,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestReplyAfterTheEnd: calls that end after their connection are released, whoever ends them.
+// TestReplyAfterTheEnd: calls that end after their connection are released, in each way.
 func TestReplyAfterTheEnd(t *testing.T) {
 	for _, onLoop := range []bool{false, true} {
 		c := unserved(t, ServerConfig{})

@@ -53,7 +53,7 @@ func TestLentCallHoldsUpNone(t *testing.T) {
 	s := NewServer(ServerConfig{}, p.program())
 	addr, done, err := n.serve(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 	}
 	c := n.client(t, addr, ClientConfig{MaxRetries: -1})
 	echo := func() {
@@ -110,7 +110,7 @@ func TestShortCallsThatAreLent(t *testing.T) {
 	s := NewServer(ServerConfig{}, prog)
 	addr, done, err := n.serve(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 	}
 	c := n.client(t, addr, ClientConfig{MaxRetries: -1})
 	const callers, calls, holds = 8, 50, 3

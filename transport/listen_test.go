@@ -62,12 +62,12 @@ func TestListenAtTheLimit(t *testing.T) {
 func TestListenersShowTheirSocket(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	rc, err := l.(syscall.Conn).SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SyscallConn: %v", err)
 	}
 	err = rc.Control(func(fd uintptr) {
 		at, err := unix.Getsockname(int(fd))
@@ -76,7 +76,7 @@ func TestListenersShowTheirSocket(t *testing.T) {
 		}
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("Control: %v", err)
 	}
 	if _, err := ListenOn(&shortListener{}).(syscall.Conn).SyscallConn(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a listener without a socket: %v", err)
@@ -87,12 +87,12 @@ func TestListenersShowTheirSocket(t *testing.T) {
 func TestListenHasOnePath(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	raw, err := l.(*reserveListener).Listener.(*net.TCPListener).SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SyscallConn: %v", err)
 	}
 	protocol := 0
 	control := raw.Control(func(fd uintptr) { protocol, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL) })
@@ -108,13 +108,13 @@ func TestListenFamilies(t *testing.T) {
 		if network == "udp" {
 			c, err := ListenUDP(addr)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ListenUDP: %v", err)
 			}
 			return c.LocalAddr(), c.Close
 		}
 		l, err := Listen(addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		return l.Addr(), l.Close
 	}

@@ -20,17 +20,17 @@ func TestMemoIsOfOneConnection(t *testing.T) {
 	s := NewServer(ServerConfig{}, prog)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenUDP: %v", err)
 	}
 	go s.ServeTCP(tcp)
 	go s.ServeUDP(udp)
 	defer func() {
 		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
+			t.Errorf("Shutdown: %v", err)
 		}
 	}()
 	tell := &Proc{Prog: number, Vers: 1, Name: "TELL", MaxReply: 64}
@@ -38,12 +38,12 @@ func TestMemoIsOfOneConnection(t *testing.T) {
 	for range 2 {
 		c, err := DialTCP(context.Background(), tcp.Addr().String(), ClientConfig{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("DialTCP: %v", err)
 		}
 		defer c.Close()
 		for range 2 {
 			if err := c.Call(context.Background(), tell, nil, nil, nil, 0); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Call: %v", err)
 			}
 			seen = append(seen, <-memos)
 		}
@@ -55,7 +55,7 @@ func TestMemoIsOfOneConnection(t *testing.T) {
 	h := callBytes(1, 0, words{})
 	copy(h[12:], []byte{0x2f, 0xff, 0, 1, 0, 0, 0, 1})
 	if _, err := c.Write(h); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	if got := <-memos; got != nil {
 		t.Error("clients of a socket share a memo")

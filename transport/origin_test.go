@@ -22,7 +22,7 @@ func dialFrom(t *testing.T, addr string, port int) *net.TCPConn {
 	}}
 	c, err := d.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c.(*net.TCPConn)
@@ -32,7 +32,7 @@ func sendRaw(t *testing.T, c net.Conn, m chunks.Message) {
 	t.Helper()
 	b := binary.BigEndian.AppendUint32(nil, lastFragment|uint32(len(m.Stream)))
 	if _, err := c.Write(append(b, m.Stream...)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 }
 
@@ -41,11 +41,11 @@ func resultRaw(t *testing.T, c net.Conn) uint32 {
 	t.Helper()
 	var mark [markLen]byte
 	if _, err := io.ReadFull(c, mark[:]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFull: %v", err)
 	}
 	b := make([]byte, binary.BigEndian.Uint32(mark[:])&^lastFragment)
 	if _, err := io.ReadFull(c, b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFull: %v", err)
 	}
 	return binary.BigEndian.Uint32(b[24:])
 }
@@ -79,7 +79,7 @@ func TestCallsOfSeveralConnections(t *testing.T) {
 			} else {
 				var b [1]byte // the reply has arrived, and stays unread
 				if err := peek(one, b[:]); err != nil {
-					t.Fatal(err)
+					t.Fatalf("peek: %v", err)
 				}
 			}
 			row.end(t, one)
@@ -104,7 +104,7 @@ func TestClosedWhileItsCallRuns(t *testing.T) {
 	sendRaw(t, one, callOf(7, tHold, 1))
 	<-p.entered
 	if err := one.CloseWrite(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CloseWrite: %v", err)
 	}
 	sendRaw(t, two, callOf(7, tHold, 1))
 	for s.Figures().Repeats.Joined == 0 && p.runs.Load() == 1 {
@@ -122,7 +122,7 @@ func TestClosedBeforeItHasTheReply(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
 	if err := one.SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetReadBuffer: %v", err)
 	}
 	large := callOf(6, tRead, 256<<10)
 	sendRaw(t, one, large)
@@ -131,7 +131,7 @@ func TestClosedBeforeItHasTheReply(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := one.CloseWrite(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CloseWrite: %v", err)
 	}
 	sendRaw(t, two, callOf(7, tCount, 1))
 	if got := resultRaw(t, two); got != 1 {
@@ -262,7 +262,7 @@ func TestUnreadCallOfAClosedConnection(t *testing.T) {
 	<-p.entered
 	sendRaw(t, one, callOf(7, tCount, 1))
 	if err := one.CloseWrite(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CloseWrite: %v", err)
 	}
 	sendRaw(t, two, callOf(7, tCount, 1))
 	if got := resultRaw(t, two); got != 2 {

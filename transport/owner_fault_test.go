@@ -54,7 +54,7 @@ func TestOwnerWaitEndsConnection(t *testing.T) {
 		s.owners.turn <- struct{}{} // the kernel is stuck in another lookup
 		addr, done, err := n.serve(s, "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
@@ -83,12 +83,12 @@ func TestOwnerOfOtherNetworks(t *testing.T) {
 	}
 	l, err := net.Listen("unix", "@"+t.Name())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	c, err := net.Dial("unix", "@"+t.Name())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	if owner, err := o.of(c); err != nil || owner != (Owner{}) {
@@ -122,11 +122,11 @@ func TestSockDiagWithoutKernel(t *testing.T) {
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		var d sockDiag
 		breakIt(&d)
@@ -192,7 +192,7 @@ func TestOwnerInOtherNamespace(t *testing.T) {
 	tcp, _ := serveOwners(t, ServerConfig{}, "198.18.77.1:0")
 	exe, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Executable: %v", err)
 	}
 	cmd := exec.Command("ip", "netns", "exec", ns, exe)
 	cmd.Env = append(cmd.Environ(), childEnv+"=tcp "+tcp.String())

@@ -132,19 +132,19 @@ func serveOwners(t *testing.T, cfg ServerConfig, addr string) (tcp, rdma net.Add
 	s := NewServer(cfg, ownerProgram())
 	tl, err := net.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	var loops sync.WaitGroup
 	loops.Go(func() { s.ServeTCP(tl) })
 	loops.Go(func() { s.ServeRDMA(dev, rl) })
 	t.Cleanup(func() {
 		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
+			t.Errorf("Shutdown: %v", err)
 		}
 		loops.Wait()
 	})
@@ -194,13 +194,13 @@ ip link set other up`
 	tcp, _ := serveOwners(t, ServerConfig{}, "[::]:0")
 	all, err := net.Interfaces()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Interfaces: %v", err)
 	}
 	n := 0
 	for _, i := range all {
 		addrs, err := i.Addrs()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Addrs: %v", err)
 		}
 		for _, a := range addrs {
 			to := &net.TCPAddr{IP: a.(*net.IPNet).IP, Port: tcp.(*net.TCPAddr).Port}
@@ -227,7 +227,7 @@ func TestOwnerOfClosedSocket(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	var o owners
@@ -236,7 +236,7 @@ func TestOwnerOfClosedSocket(t *testing.T) {
 	asUser(t, 1000, "gone", l.Addr())
 	c, err := l.Accept()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	defer c.Close()
 	if owner, err := o.of(c); err != nil || owner != (Owner{}) {
@@ -249,7 +249,7 @@ func TestOwnerOfClosedSocket(t *testing.T) {
 func TestOwnerOfResetConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	var o owners
@@ -267,7 +267,7 @@ func TestOwnerOfResetConnection(t *testing.T) {
 	for try := 0; ; try++ {
 		var there net.Conn
 		if there, first, err = dial(nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("dial: %v", err)
 		}
 		defer first.Close()
 		there.(*net.TCPConn).SetLinger(0)
@@ -298,7 +298,7 @@ func TestOwnerOfResetConnection(t *testing.T) {
 func TestOwnerIsNotTheListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	var d sockDiag

@@ -23,7 +23,7 @@ func TestOwnerUDP(t *testing.T) {
 		at := fmt.Sprint(host, ":", machine.Port(t)) // unused afterwards, too
 		c, err := net.ListenPacket("udp", at)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ListenPacket: %v", err)
 		}
 		remote := c.LocalAddr().(*net.UDPAddr).AddrPort()
 		if remote.Addr().Is6() {
@@ -48,7 +48,7 @@ func TestOwnerUDP(t *testing.T) {
 	}
 	all, err := net.ListenPacket("udp4", "0.0.0.0:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenPacket: %v", err)
 	}
 	defer all.Close()
 	port := all.LocalAddr().(*net.UDPAddr).AddrPort().Port()

@@ -41,7 +41,7 @@ func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atom
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	conns = new(atomic.Int32)
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func TestFirstCallLost(t *testing.T) {
 	addr, conns := serveLoser(t, 2, func() {})
 	c, err := DialRDMA(bg, iwarp.Open(rnic.DeviceConfig{}), addr, ClientConfig{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialRDMA: %v", err)
 	}
 	defer c.Close()
 	if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != ErrProgUnavail {

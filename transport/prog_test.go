@@ -238,7 +238,7 @@ func (n network) start(t testing.TB, cfg ServerConfig) (*testProgram, *Server, s
 	s := NewServer(cfg, p.program())
 	addr, done, err := n.serve(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 	}
 	t.Cleanup(func() {
 		p.release()
@@ -264,7 +264,7 @@ func (n network) client(t testing.TB, addr string, cfg ClientConfig) *Client {
 	t.Helper()
 	c, err := n.dial(context.Background(), addr, cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c

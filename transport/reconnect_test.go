@@ -95,18 +95,18 @@ func TestServerComesBack(t *testing.T) {
 		s := NewServer(ServerConfig{}, p.program())
 		addr, done, err := n.serve(s, fmt.Sprint("127.0.0.1:", machine.Port(t)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		c := n.client(t, addr, ClientConfig{})
 		if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-			t.Error(err)
+			t.Errorf("Call: %v", err)
 		}
 		shutdown(t, s, done)
 		errs := make(chan error, 1)
 		go func() { errs <- c.Call(bg, testProc(tNull), nil, nil, nil, 0) }()
 		s = NewServer(ServerConfig{}, p.program())
 		if _, done, err = n.serve(s, addr); err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		if err := <-errs; err != nil {
 			t.Errorf("after the server has come back: %v", err)
@@ -176,7 +176,7 @@ func TestDelayBeyondCallTimeout(t *testing.T) {
 func silent(t *testing.T) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -195,7 +195,7 @@ func TestSilentServer(t *testing.T) {
 	addr := silent(t)
 	c, err := DialTCP(bg, addr, ClientConfig{Service: "nfs", RetryTimeout: time.Second, MaxRetries: 2})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialTCP: %v", err)
 	}
 	defer c.Close()
 	again, dial := 0, c.dial

@@ -151,7 +151,7 @@ func TestGatherRoundTrip(t *testing.T) {
 		want = append(want, slices.Clone(flat.Bytes()))
 	}
 	if err := g.writeTo(&out, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writeTo: %v", err)
 	}
 	got, err := records(&out, 4096, 1<<20)
 	if err != io.EOF || !slices.EqualFunc(got, want, bytes.Equal) {

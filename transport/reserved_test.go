@@ -22,7 +22,7 @@ func portOf(t *testing.T, addr string) (port int, c net.Conn) {
 	t.Helper()
 	c, err := dialReserved(bg, "tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dialReserved: %v", err)
 	}
 	return c.LocalAddr().(*net.TCPAddr).Port, c
 }
@@ -33,7 +33,7 @@ func TestReservedPort(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", at)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		defer l.Close()
 		seen := map[int]bool{}
@@ -54,7 +54,7 @@ func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	rnictest.OwnNetwork(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	for p := reservedFirst; p <= reservedLast; p++ {
@@ -75,7 +75,7 @@ func TestReservedOnly(t *testing.T) {
 	rnictest.OwnNetwork(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	const free = 777
@@ -85,13 +85,13 @@ func TestReservedOnly(t *testing.T) {
 		}
 		taken, err := net.Listen("tcp", ":"+strconv.Itoa(p))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		defer taken.Close()
 	}
 	c, err := dialReservedOnly(bg, "tcp", l.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dialReservedOnly: %v", err)
 	}
 	defer c.Close()
 	if port := c.LocalAddr().(*net.TCPAddr).Port; port != free {
@@ -127,13 +127,13 @@ func TestClientsPort(t *testing.T) {
 	s := NewServer(ServerConfig{}, p)
 	addr, done, err := listenTCP(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listenTCP: %v", err)
 	}
 	defer shutdown(t, s, done)
 	for _, reserved := range []bool{true, false} {
 		c, err := DialTCP(context.Background(), addr, ClientConfig{ReservedPort: reserved})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("DialTCP: %v", err)
 		}
 		from := askOwner(c)
 		c.Close()

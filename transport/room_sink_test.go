@@ -41,7 +41,7 @@ func TestResultsWithoutRoom(t *testing.T) {
 		s := NewServer(ServerConfig{}, mirror)
 		addr, done, err := n.serve(s, "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		defer shutdown(t, s, done)
 		c := n.client(t, addr, ClientConfig{})

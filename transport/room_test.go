@@ -44,7 +44,7 @@ func TestRoom(t *testing.T) {
 			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(memory)}, roomProgram())
 			addr, done, err := n.serve(s, "127.0.0.1:0")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("serve: %v", err)
 			}
 			c := n.client(t, addr, ClientConfig{MaxRetries: -1})
 			var got listing

@@ -28,7 +28,7 @@ func TestShutdownWaits(t *testing.T) {
 		s := NewServer(ServerConfig{}, p.program())
 		addr, done, err := n.serve(s, "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		c := n.client(t, addr, ClientConfig{MaxRetries: -1})
 		errs := make(chan error, 1)
@@ -45,7 +45,7 @@ func TestShutdownWaits(t *testing.T) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		if _, _, err := n.serve(s, "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		if err := s.Shutdown(bg); err != nil {
 			t.Errorf("Shutdown again: %v", err)
@@ -65,7 +65,7 @@ func TestShutdownCutsOff(t *testing.T) {
 		s := NewServer(ServerConfig{}, prog)
 		addr, _, err := n.serve(s, "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("serve: %v", err)
 		}
 		c := n.client(t, addr, ClientConfig{MaxRetries: -1})
 		errs := make(chan error, 1)
@@ -94,7 +94,7 @@ func TestCutOffCallHasNoReply(t *testing.T) {
 	}}}})
 	addr, done, err := listenRDMA(s, "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listenRDMA: %v", err)
 	}
 	defer shutdown(t, s, done)
 	c := networks[1].client(t, addr, ClientConfig{MaxRetries: -1})
@@ -126,7 +126,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		for range 20 {
 			wg.Go(func() {
 				if err := c.Call(bg, testProc(tHold), nil, words{0}, nil, 0); err != nil {
-					t.Error(err)
+					t.Errorf("Call: %v", err)
 				}
 			})
 		}
@@ -135,7 +135,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		}
 		if n.name == "RDMA" { // TCP is not read further: nothing passes waiting calls
 			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-				t.Error(err)
+				t.Errorf("Call: %v", err)
 			}
 		}
 		if got := p.runs.Load(); got != workers {
@@ -150,7 +150,7 @@ func TestWorkersAreBounded(t *testing.T) {
 func raw(t *testing.T, addr string) net.Conn {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { nc.Close() })
 	nc.SetDeadline(time.Now().Add(time.Minute))
@@ -191,7 +191,7 @@ func TestMaxConns(t *testing.T) {
 		for range 2 {
 			c := n.client(t, addr, ClientConfig{})
 			if err := c.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-				t.Error(err)
+				t.Errorf("Call: %v", err)
 			}
 		}
 		c, err := n.dial(bg, addr, ClientConfig{CallTimeout: 200 * time.Millisecond})
@@ -213,7 +213,7 @@ func TestMakeRoom(t *testing.T) {
 		null := func(c *Client) error { return c.Call(bg, testProc(tNull), nil, nil, nil, 0) }
 		used := n.client(t, addr, ClientConfig{MaxRetries: -1})
 		if err := null(used); err != nil {
-			t.Fatal(err)
+			t.Fatalf("null: %v", err)
 		}
 		for range 12 {
 			idleConn(t, n, addr)
@@ -241,7 +241,7 @@ func idleConn(t *testing.T, n network, addr string) {
 	}
 	c, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), addr, rpcrdma.Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 }

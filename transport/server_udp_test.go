@@ -21,11 +21,11 @@ func serveUDP(t *testing.T, addr string) (at netip.AddrPort, p *testProgram, end
 	t.Helper()
 	a, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ResolveUDPAddr: %v", err)
 	}
 	pc, err := net.ListenUDP("udp", a)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenUDP: %v", err)
 	}
 	p = newTestProgram()
 	s := NewServer(ServerConfig{}, p.program())
@@ -39,7 +39,7 @@ func serveUDP(t *testing.T, addr string) (at netip.AddrPort, p *testProgram, end
 		ended = true
 		p.release()
 		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
+			t.Errorf("Shutdown: %v", err)
 		}
 		if err := <-done; !errors.Is(err, ErrClosed) {
 			t.Errorf("ServeUDP returned %v", err)
@@ -62,7 +62,7 @@ func dialUDP(t *testing.T, to netip.AddrPort) *net.UDPConn {
 	t.Helper()
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialUDP: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -74,7 +74,7 @@ func exchange(t *testing.T, c *net.UDPConn, call []byte) []byte {
 	buf := make([]byte, 64<<10)
 	for range 100 {
 		if _, err := c.Write(call); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 		c.SetReadDeadline(time.Now().Add(5 * time.Second))
 		for {
@@ -137,11 +137,11 @@ func TestUDPGarbage(t *testing.T) {
 	call := callBytes(12, tEcho, &text{[]byte("whole")})
 	for n := range call {
 		if _, err := c.Write(call[:n]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 	}
 	if _, err := c.Write(make([]byte, udpRecord+1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	binary.BigEndian.PutUint32(call, 13)
 	if reply := exchange(t, c, call); string(reply[28:33]) != "whole" {
@@ -155,14 +155,14 @@ func TestUDPIsBounded(t *testing.T) {
 	c := dialUDP(t, to)
 	for i := range uint32(3 * udpCalls) {
 		if _, err := c.Write(callBytes(100+i, tHold, words{})); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 	}
 	for range ownWorkers {
 		<-p.entered
 	}
 	if _, err := c.Write(callBytes(19, tAdd, words{1, 1})); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	if n, err := c.Read(make([]byte, 100)); err == nil {

@@ -20,7 +20,7 @@ import (
 func TestCancelOfAStuckCall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	served := make(chan struct{})
 	go func() {
@@ -41,7 +41,7 @@ func TestCancelOfAStuckCall(t *testing.T) {
 	addr := l.Addr().String()
 	c, err := DialTCP(bg, addr, ClientConfig{CallTimeout: time.Hour, RetryTimeout: 30 * time.Minute})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialTCP: %v", err)
 	}
 	defer func() { c.Close(); l.Close(); <-served }()
 	ctx, cancel := context.WithTimeout(bg, 100*time.Millisecond)
@@ -67,7 +67,7 @@ func TestSlowButSteadyReader(t *testing.T) {
 		defer shutdown(t, s, done)
 		nc, err := l.Dial()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		defer nc.Close()
 		const replies, size = 32, 1 << 20

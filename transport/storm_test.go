@@ -25,7 +25,7 @@ func TestCancelStorm(t *testing.T) {
 				sink := make([]byte, 96<<10)
 				for range 20 {
 					if err := stormCall(c, sink); err != nil {
-						t.Error(err)
+						t.Errorf("stormCall: %v", err)
 						return
 					}
 				}

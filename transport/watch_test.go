@@ -68,7 +68,7 @@ func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 		return newTCPClientConn(nc, &s.cfg), nil
 	}
 	if _, err := s.connectFirst(bg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("connectFirst: %v", err)
 	}
 	t.Cleanup(func() {
 		s.p.release()
@@ -88,7 +88,7 @@ func TestLongCallKeepsItsConnection(t *testing.T) {
 		<-s.p.entered
 		time.Sleep(10 * time.Minute)
 		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-			t.Error(err)
+			t.Errorf("Call: %v", err)
 		}
 		s.p.release()
 		if err := <-errs; err != nil {
@@ -121,7 +121,7 @@ func TestTimerOfAnEarlierCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, ClientConfig{CallTimeout: 30 * time.Second})
 		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Call: %v", err)
 		}
 		time.Sleep(20 * time.Second)
 		begin := time.Now()
@@ -129,7 +129,7 @@ func TestTimerOfAnEarlierCall(t *testing.T) {
 			t.Errorf("%v after %v, want no answer after 30s", err, time.Since(begin))
 		}
 		if err := s.Call(bg, testProc(tNull), nil, nil, nil, 0); err != nil {
-			t.Error(err)
+			t.Errorf("Call: %v", err)
 		}
 		patient := simulateBeside(t, ClientConfig{CallTimeout: Hard})
 		errs := make(chan error, 1)
