@@ -240,8 +240,15 @@ func TestSIDRRequestsAreBounded(t *testing.T) {
 	c.mu.Lock()
 	conns := c.cm.Conns()
 	c.mu.Unlock()
-	if n := c.counters(); conns > 8 || n.Sent-before.Sent > 1000 || n.Evicted-before.Evicted < 900 {
-		t.Errorf("%d questions are kept; %+v", conns, n)
+	n := c.counters()
+	if conns > 8 {
+		t.Fatalf("conns: %v, want at most %v", conns, 8)
+	}
+	if n.Sent-before.Sent > 1000 {
+		t.Fatalf("n.Sent-before.Sent: %v, want at most %v", n.Sent-before.Sent, 1000)
+	}
+	if n.Evicted-before.Evicted < 900 {
+		t.Fatalf("n.Evicted-before.Evicted: %v, want at least %v", n.Evicted-before.Evicted, 900)
 	}
 	for range 8 { // the first ones, evicted
 		if r, err := l.Accept(t.Context()); err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Each side learns the other's queue pair and private data, and both get Established.
@@ -20,12 +21,15 @@ func TestConnect(t *testing.T) {
 	}
 	b.hears(1, a, a.says(mad.AttrREQ), Accepted)
 	e := b.one(Requested)
-	if e.Remote != qpA || e.Source != netip.AddrPortFrom(addrA, 0xc001) || !bytes.HasPrefix(e.Private, []byte("hello\x00")) || len(e.Private) != 56 {
-		t.Errorf("%+v", e)
+	must.Equal(t, "e.Remote", e.Remote, qpA)
+	must.Equal(t, "e.Source", e.Source, netip.AddrPortFrom(addrA, 0xc001))
+	if !bytes.HasPrefix(e.Private, []byte("hello\x00")) {
+		t.Fatalf("e.Private: %.64q, want prefix %q", e.Private, []byte("hello\x00"))
 	}
-	if e.Conn.Peer() != addrA || e.Conn.Service() != service || e.Conn.Active() {
-		t.Errorf("%v", e.Conn)
-	}
+	must.Equal(t, "len(e.Private)", len(e.Private), 56)
+	must.Equal(t, "e.Conn.Peer()", e.Conn.Peer(), addrA)
+	must.Equal(t, "e.Conn.Service()", e.Conn.Service(), service)
+	must.Equal(t, "e.Conn.Active()", e.Conn.Active(), false)
 	if err := b.cm.Accept(2, e.Conn, qpB, []byte("welcome")); err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
@@ -33,9 +37,12 @@ func TestConnect(t *testing.T) {
 	r := a.one(Replied)
 	want := qpB
 	want.PathMTU, want.RetryCount = qpA.PathMTU, qpA.RetryCount // the request's values
-	if r.Conn != ka || r.Remote != want || !bytes.HasPrefix(r.Private, []byte("welcome\x00")) || len(r.Private) != 196 {
-		t.Errorf("%+v", r)
+	must.Equal(t, "r.Conn", r.Conn, ka)
+	must.Equal(t, "r.Remote", r.Remote, want)
+	if !bytes.HasPrefix(r.Private, []byte("welcome\x00")) {
+		t.Fatalf("r.Private: %.64q, want prefix %q", r.Private, []byte("welcome\x00"))
 	}
+	must.Equal(t, "len(r.Private)", len(r.Private), 196)
 	b.silent()
 	if err := a.cm.Confirm(4, ka, nil); err != nil {
 		t.Fatalf("Confirm: %v", err)
@@ -121,13 +128,18 @@ func TestReject(t *testing.T) {
 	}
 	a.hears(2, b, b.says(mad.AttrREJ), Accepted)
 	es := a.told()
-	if len(es) != 2 || es[0].Kind != Ended || es[1].Kind != Released {
-		t.Fatalf("told %v", kinds(es))
-	}
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Kind", es[0].Kind, Ended)
+	must.Equal(t, "es[1].Kind", es[1].Kind, Released)
 	var refusal *RejectError
-	if !errors.As(es[0].Err, &refusal) || refusal.Reason != mad.RejConsumer || !bytes.HasPrefix(refusal.Private, []byte("no\x00")) || len(refusal.Private) != 148 {
-		t.Errorf("%v", es[0].Err)
+	if !errors.As(es[0].Err, &refusal) {
+		t.Fatalf("es[0].Err: %v, want a %T", es[0].Err, refusal)
 	}
+	must.Equal(t, "refusal.Reason", refusal.Reason, mad.RejConsumer)
+	if !bytes.HasPrefix(refusal.Private, []byte("no\x00")) {
+		t.Fatalf("refusal.Private: %.64q, want prefix %q", refusal.Private, []byte("no\x00"))
+	}
+	must.Equal(t, "len(refusal.Private)", len(refusal.Private), 148)
 	b.cm.Unlisten(service)
 	if _, err := a.cm.Connect(3, request()); err != nil {
 		t.Fatalf("Connect: %v", err)
@@ -156,16 +168,22 @@ func TestResolve(t *testing.T) {
 	}
 	ask(Accepted)
 	e := b.one(Asked)
-	if e.Source != netip.AddrPortFrom(addrA, 7) || !bytes.HasPrefix(e.Private, []byte("who\x00")) || len(e.Private) != 180 {
-		t.Errorf("%+v", e)
+	must.Equal(t, "e.Source", e.Source, netip.AddrPortFrom(addrA, 7))
+	if !bytes.HasPrefix(e.Private, []byte("who\x00")) {
+		t.Fatalf("e.Private: %.64q, want prefix %q", e.Private, []byte("who\x00"))
 	}
+	must.Equal(t, "len(e.Private)", len(e.Private), 180)
 	if err := b.cm.Answer(2, e.Conn, mad.SIDRValid, 0x77, 0x1234567, []byte("me")); err != nil {
 		t.Fatalf("Answer: %v", err)
 	}
 	a.hears(3, b, b.says(mad.AttrSIDRREP), Accepted)
 	es := a.told()
-	if len(es) != 2 || es[0].Kind != Resolved || es[1].Kind != Released || es[0].Remote != (QP{QPN: 0x77, QKey: 0x1234567}) || !bytes.HasPrefix(es[0].Private, []byte("me\x00")) {
-		t.Fatalf("told %+v", es)
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Kind", es[0].Kind, Resolved)
+	must.Equal(t, "es[1].Kind", es[1].Kind, Released)
+	must.Equal(t, "es[0].Remote", es[0].Remote, QP{QPN: 0x77, QKey: 0x1234567})
+	if !bytes.HasPrefix(es[0].Private, []byte("me\x00")) {
+		t.Fatalf("es[0].Private: %.64q, want prefix %q", es[0].Private, []byte("me\x00"))
 	}
 	b.cm.Unlisten(sidrIP)
 	ask(DropRefused)

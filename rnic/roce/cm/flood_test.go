@@ -114,9 +114,9 @@ func TestFloodOfOneSource(t *testing.T) {
 		b.hearsFrom(1, addrC, d, Accepted)
 		b.serve(1, n)
 	}
-	if kb.state != reqReceived || b.cm.Conns() != 1+64 || n.to[addrC] != 1000 {
-		t.Errorf("%v, %d connections, %d sent", kb, b.cm.Conns(), n.to[addrC])
-	}
+	must.Equal(t, "kb.state", kb.state, reqReceived)
+	must.Equal(t, "b.cm.Conns()", b.cm.Conns(), 1+64)
+	must.Equal(t, "n.to[addrC]", n.to[addrC], 1000)
 }
 
 // Datagrams of all kinds without a connection get answers at a limited rate, at most one each.
@@ -142,9 +142,15 @@ func TestFloodOfRefusals(t *testing.T) {
 			t.Fatal("more than one answer")
 		}
 	}
-	if c := b.cm.Counters(); c.Refused < 2000 || c.Refused > 2200 || c.Withheld != 20_000-c.Refused || c.Sent != c.Refused {
-		t.Errorf("%d refused, %d withheld", c.Refused, c.Withheld)
+	c := b.cm.Counters()
+	if c.Refused < 2000 {
+		t.Fatalf("c.Refused: %v, want at least %v", c.Refused, 2000)
 	}
+	if c.Refused > 2200 {
+		t.Fatalf("c.Refused: %v, want at most %v", c.Refused, 2200)
+	}
+	must.Equal(t, "c.Withheld", c.Withheld, 20_000-c.Refused)
+	must.Equal(t, "c.Sent", c.Sent, c.Refused)
 	if b.cm.Conns() != 0 || len(b.told()) != 0 {
 		t.Error("something is remembered")
 	}
@@ -179,9 +185,10 @@ func TestRTUGuesses(t *testing.T) {
 		}
 		b.hearsFrom(0, addrA, by(mad.AttrRTU, 1, &mad.RTU{LocalCommID: 1, RemoteCommID: r.Uint32()}), DropUnknown)
 	}
-	if ended := b.serve(0, n); ended != 8 || b.cm.Conns() != 1 || b.cm.Counters().Evicted != 8 {
-		t.Errorf("%d ended, %d connections", ended, b.cm.Conns())
-	}
+	ended := b.serve(0, n)
+	must.Equal(t, "ended", ended, 8)
+	must.Equal(t, "b.cm.Conns()", b.cm.Conns(), 1)
+	must.Equal(t, "b.cm.Counters().Evicted", b.cm.Counters().Evicted, 8)
 }
 
 // Identifiers, transaction IDs and their order come only from Rand, and are never 0 or in use.
@@ -246,9 +253,10 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	forge(DropAddress, addrC, h.TransactionID, same)
 	a.hearsFrom(0, addrB, right, Accepted)
-	if es := a.told(); len(es) != 2 || es[0].Kind != Resolved || es[0].Remote.QPN != 0x77 {
-		t.Errorf("told %v", kinds(es))
-	}
+	es := a.told()
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Kind", es[0].Kind, Resolved)
+	must.Equal(t, "es[0].Remote.QPN", es[0].Remote.QPN, 0x77)
 	forge(DropUnknown, addrB, h.TransactionID, func(m *mad.SIDRREP) { m.QPN = 5 })
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // successor is another CM at a side's address.
@@ -67,9 +68,12 @@ func TestEndFormerWithoutAnswer(t *testing.T) {
 		c.cm.Advance(at)
 		said += len(c.sent())
 	}
-	if es := c.told(); len(es) != 2 || es[0].Kind != Ended || es[1].Kind != Released || said != 16 || c.cm.Conns() != 0 {
-		t.Errorf("told %v, said %d times, %d are left", kinds(es), said, c.cm.Conns())
-	}
+	es := c.told()
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Kind", es[0].Kind, Ended)
+	must.Equal(t, "es[1].Kind", es[1].Kind, Released)
+	must.Equal(t, "said", said, 16)
+	must.Equal(t, "c.cm.Conns()", c.cm.Conns(), 0)
 }
 
 // Invalid connections, and identifiers in use, are ignored.

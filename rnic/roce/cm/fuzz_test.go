@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // check compares a CM's tables with each other.
@@ -37,9 +38,16 @@ func (c *CM) check(t *testing.T) {
 			t.Fatalf("source %v has %d", a, s.halfOpen.Len())
 		}
 	}
-	if half != own || half != c.halfOpen.Len() || half > c.cfg.HalfOpen || wait != c.timeWait.Len() || wait > c.cfg.TimeWaits || proofs != 0 {
-		t.Fatalf("half-open %d, %d and %d; time-wait %d and %d; proofs off by %d", half, own, c.halfOpen.Len(), wait, c.timeWait.Len(), proofs)
+	must.Equal(t, "half", half, own)
+	must.Equal(t, "half", half, c.halfOpen.Len())
+	if half > c.cfg.HalfOpen {
+		t.Fatalf("half: %v, want at most %v", half, c.cfg.HalfOpen)
 	}
+	must.Equal(t, "wait", wait, c.timeWait.Len())
+	if wait > c.cfg.TimeWaits {
+		t.Fatalf("wait: %v, want at most %v", wait, c.cfg.TimeWaits)
+	}
+	must.Equal(t, "proofs", proofs, 0)
 	for _, table := range []int{len(c.requests), len(c.pairs), len(c.timers)} {
 		if table > len(c.conns) {
 			t.Fatalf("a table of %d for %d connections", table, len(c.conns))

@@ -171,9 +171,12 @@ func TestStaleRetriedOnce(t *testing.T) {
 	a.hears(2, b, by(mad.AttrREJ, 5, &mad.REJ{RemoteCommID: mad.ParseREQ((*mad.Data)(first.MAD[mad.HeaderLen:])).LocalCommID}), DropUnknown)
 	a.hears(3, b, stale(), Accepted)
 	var refusal *RejectError
-	if es := a.told(); len(es) != 2 || !errors.As(es[0].Err, &refusal) || refusal.Reason != mad.RejStaleConn {
-		t.Errorf("%+v", es)
+	es := a.told()
+	must.Equal(t, "len(es)", len(es), 2)
+	if !errors.As(es[0].Err, &refusal) {
+		t.Fatalf("es[0].Err: %v, want a %T", es[0].Err, refusal)
 	}
+	must.Equal(t, "refusal.Reason", refusal.Reason, mad.RejStaleConn)
 }
 
 // A restarted peer connects with its old queue pair. The REQ alone ends nothing, since it may be
@@ -191,9 +194,11 @@ func TestStaleConnection(t *testing.T) {
 	must.Succeed(t, again.cm.Confirm(8, ka, nil))
 	b.hears(9, again, again.says(mad.AttrRTU), Accepted)
 	es := b.told()
-	if len(es) != 2 || es[0].Kind != Established || es[0].Conn != kb || es[1].Conn != old || es[1].Err != ErrSuperseded {
-		t.Fatalf("told %+v", es)
-	}
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Kind", es[0].Kind, Established)
+	must.Equal(t, "es[0].Conn", es[0].Conn, kb)
+	must.Equal(t, "es[1].Conn", es[1].Conn, old)
+	must.Equal(t, "es[1].Err", es[1].Err, ErrSuperseded)
 	b.silent()
 	must.Succeed(t, b.cm.Disconnect(10, kb, nil))
 	again.hears(10, b, b.says(mad.AttrDREQ), Accepted)

@@ -65,12 +65,15 @@ func TestRequestIsRepeated(t *testing.T) {
 	a.cm.Advance(at)
 	a.says(mad.AttrREJ)
 	es := a.told()
-	if len(es) != 2 || es[0].Err != ErrTimeout || es[0].Conn != ka || es[1].Kind != Released || at != 16*interval {
-		t.Errorf("told %+v at %d", es, at)
-	}
-	if n := a.cm.Counters(); n.Repeated != 15 || n.Expired != 1 || n.Sent != 17 {
-		t.Errorf("%+v", n)
-	}
+	must.Equal(t, "len(es)", len(es), 2)
+	must.Equal(t, "es[0].Err", es[0].Err, ErrTimeout)
+	must.Equal(t, "es[0].Conn", es[0].Conn, ka)
+	must.Equal(t, "es[1].Kind", es[1].Kind, Released)
+	must.Equal(t, "at", at, 16*interval)
+	n := a.cm.Counters()
+	must.Equal(t, "n.Repeated", n.Repeated, 15)
+	must.Equal(t, "n.Expired", n.Expired, 1)
+	must.Equal(t, "n.Sent", n.Sent, 17)
 }
 
 // The peer is notified of the timeout, although it never answered.

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Each wrong header field drops the packet and increments only that step's counter.
@@ -389,10 +390,12 @@ func TestStrings(t *testing.T) {
 			t.Errorf("drop %d has no name", d)
 		}
 	}
-	if Drop(99).String() != "Drop(99)" || State(99).String() != "State(99)" || RTS.String() != "RTS" || (AttrPKey|AttrSQPSN).String() != "P_Key, send PSN" {
-		t.Error("words")
-	}
-	if s := responder(t, 0); s.qp.String() != "UC QP 0x000011" || s.qp.Service() != packet.UC || s.qp.Num() != 0x11 {
-		t.Error(s.qp.String())
-	}
+	must.Equal(t, "Drop(99).String()", Drop(99).String(), "Drop(99)")
+	must.Equal(t, "State(99).String()", State(99).String(), "State(99)")
+	must.Equal(t, "RTS.String()", RTS.String(), "RTS")
+	must.Equal(t, "(AttrPKey|AttrSQPSN).String()", (AttrPKey | AttrSQPSN).String(), "P_Key, send PSN")
+	s := responder(t, 0)
+	must.Equal(t, "s.qp.String()", s.qp.String(), "UC QP 0x000011")
+	must.Equal(t, "s.qp.Service()", s.qp.Service(), packet.UC)
+	must.Equal(t, "s.qp.Num()", s.qp.Num(), 0x11)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Such a report is easily forged. It ends a QP only if it quotes an unanswered request, and more
@@ -60,7 +61,11 @@ func TestPortClosed(t *testing.T) {
 	}
 	hear(4*portClosedLimit, next)
 	a.end.end()
-	if a.state() != ERR || !errors.Is(a.vqp.Err(), ErrRefused) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) {
-		t.Error(a.state(), a.vqp.Err())
+	must.Equal(t, "a.state()", a.state(), ERR)
+	if !errors.Is(a.vqp.Err(), ErrRefused) {
+		t.Fatalf("a.vqp.Err(): %v, want %v", a.vqp.Err(), ErrRefused)
+	}
+	if !errors.Is(a.vqp.Err(), rnic.ErrConnLost) {
+		t.Fatalf("a.vqp.Err(): %v, want %v", a.vqp.Err(), rnic.ErrConnLost)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A requester that retransmits only the first missing packet gets another NAK. In the end the QP
@@ -141,7 +142,8 @@ func TestWaitForAReceiveIsNoGap(t *testing.T) {
 	b.recv(1, 10, 10)
 	a.tick(now)
 	pass(a, b)
-	if got := b.completions(); len(got) != 2 || got[0].Status != rnic.WCSuccess || got[1].Status != rnic.WCSuccess {
-		t.Errorf("%v", got)
-	}
+	got := b.completions()
+	must.Equal(t, "len(got)", len(got), 2)
+	must.Equal(t, "got[0].Status", got[0].Status, rnic.WCSuccess)
+	must.Equal(t, "got[1].Status", got[1].Status, rnic.WCSuccess)
 }

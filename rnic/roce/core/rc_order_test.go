@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestReadAgainBeforeItsAnswer: a repeated request for a part of a Read starts no second answer
@@ -46,9 +47,11 @@ func TestLocalInvalidateWaitsForReads(t *testing.T) {
 	a.take(data[len(data)-1])
 	a.send()
 	wcs := a.completions()
-	if len(wcs) != 2 || wcs[0].ID != 3 || wcs[1].ID != 4 || wcs[0].Status != rnic.WCSuccess || wcs[1].Status != rnic.WCSuccess {
-		t.Errorf("%v, want the Read and then the invalidation", wcs)
-	}
+	must.Equal(t, "len(wcs)", len(wcs), 2)
+	must.Equal(t, "wcs[0].ID", wcs[0].ID, 3)
+	must.Equal(t, "wcs[1].ID", wcs[1].ID, 4)
+	must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCSuccess)
+	must.Equal(t, "wcs[1].Status", wcs[1].Status, rnic.WCSuccess)
 	if !bytes.Equal(got, mem) {
 		t.Error("other bytes")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A packet with an answer late by round-trip times is retransmitted long before its timeout. This
@@ -153,9 +154,10 @@ func TestProbesInARow(t *testing.T) {
 	}
 	b.take(fs...)
 	a.take(b.send()...)
-	if r := &a.qp.req; r.window != initialWindow/4 || !r.capacityKnown || r.savedWindow != 0 {
-		t.Errorf("a window of %d", r.window)
-	}
+	r := &a.qp.req
+	must.Equal(t, "r.window", r.window, initialWindow/4)
+	must.Equal(t, "r.capacityKnown", r.capacityKnown, true)
+	must.Equal(t, "r.savedWindow", r.savedWindow, 0)
 }
 
 // An answer is timed from the packet that requested it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // writes posts n Writes with one packet each, and returns their packets and the target memory.
@@ -42,9 +43,13 @@ func TestReorderedRequests(t *testing.T) {
 		b.take(fs[i+1], fs[i+2], fs[i], fs[i+3])
 	}
 	a.take(b.says(fmt.Sprintf("Acknowledge %x ACK 40; ", (0xfffff0+39)&maxPSN))...)
-	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.Counters().Gaps != 0 || b.qp.res.reorder.n != 0 {
-		t.Errorf("%d are done, %d gaps, %d are kept", n, b.qp.Counters().Gaps, b.qp.res.reorder.n)
+	n := len(a.completions())
+	must.Equal(t, "n", n, 40)
+	if !bytes.Equal(mem, written(40)) {
+		t.Fatalf("mem: %.64x, want %.64x", mem, written(40))
 	}
+	must.Equal(t, "b.qp.Counters().Gaps", b.qp.Counters().Gaps, 0)
+	must.Equal(t, "b.qp.res.reorder.n", b.qp.res.reorder.n, 0)
 	if _, ok := b.qp.Deadline(); ok {
 		t.Error("something is awaited")
 	}
@@ -206,7 +211,11 @@ func TestResetDropsBufferedRequests(t *testing.T) {
 	b.modify(INIT, initUC, at)
 	b.modify(RTR, rtrRC, at)
 	b.take(write(5, 0, 2))
-	if !bytes.Equal(mem[:8], pattern(8, 2)) || !bytes.Equal(mem[8:], make([]byte, 8)) || b.qp.in.epsn != 6 {
-		t.Errorf("memory %x, %d is expected next", mem, b.qp.in.epsn)
+	if !bytes.Equal(mem[:8], pattern(8, 2)) {
+		t.Fatalf("mem[:8]: %.64x, want %.64x", mem[:8], pattern(8, 2))
 	}
+	if !bytes.Equal(mem[8:], make([]byte, 8)) {
+		t.Fatalf("mem[8:]: %.64x, want %.64x", mem[8:], make([]byte, 8))
+	}
+	must.Equal(t, "b.qp.in.epsn", b.qp.in.epsn, 6)
 }

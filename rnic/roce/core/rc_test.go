@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // wire formats frames as text: opcode, PSN, and the acknowledge's syndrome.
@@ -196,9 +197,16 @@ func TestRetries(t *testing.T) {
 		// a.says built them at instant 0: the deadline is the tick's.
 	}
 	a.tick(a.qp.req.deadline)
-	if wcs := a.completions(); len(wcs) != 2 || wcs[0].Status != rnic.WCFlushErr || !errors.Is(a.vqp.Err(), ErrRetry) || !errors.Is(a.vqp.Err(), rnic.ErrConnLost) || a.state() != ERR {
-		t.Errorf("%v, %v, %v", wcs, a.vqp.Err(), a.state())
+	wcs := a.completions()
+	must.Equal(t, "len(wcs)", len(wcs), 2)
+	must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCFlushErr)
+	if !errors.Is(a.vqp.Err(), ErrRetry) {
+		t.Fatalf("a.vqp.Err(): %v, want %v", a.vqp.Err(), ErrRetry)
 	}
+	if !errors.Is(a.vqp.Err(), rnic.ErrConnLost) {
+		t.Fatalf("a.vqp.Err(): %v, want %v", a.vqp.Err(), rnic.ErrConnLost)
+	}
+	must.Equal(t, "a.state()", a.state(), ERR)
 }
 
 // Duplicates are not executed again: a Send is acknowledged, a Read read again, an atomic
@@ -225,8 +233,11 @@ func TestDuplicates(t *testing.T) {
 	a.take(a.say(packet.RCAck, 9, nil, func(h *packet.Header) { h.AETH.MSN = 3 }))
 	a.take(fs...)
 	exchange(a, b)
-	if wcs := a.completions(); len(wcs) != 3 || wcs[1].Value != 0 || !bytes.Equal(got, mem) {
-		t.Fatalf("%v", wcs)
+	wcs := a.completions()
+	must.Equal(t, "len(wcs)", len(wcs), 3)
+	must.Equal(t, "wcs[1].Value", wcs[1].Value, 0)
+	if !bytes.Equal(got, mem) {
+		t.Fatalf("got: %.64x, want %.64x", got, mem)
 	}
 	if v := binary.NativeEndian.Uint64(eight); v != 5 || len(b.completions()) != 1 {
 		t.Errorf("done twice: %d", v)
@@ -307,9 +318,11 @@ func TestReceiverNotReady(t *testing.T) {
 	a.tick(at)
 	b.take(a.says("SEND Only 7 A; ")...)
 	a.take(b.says("Acknowledge 7 RNR NAK, 1.28ms 1; ")...)
-	if !errors.Is(a.vqp.Err(), ErrRNR) || len(a.completions()) != 1 || b.state() != RTS {
-		t.Errorf("%v, %v", a.vqp.Err(), b.state())
+	if !errors.Is(a.vqp.Err(), ErrRNR) {
+		t.Fatalf("a.vqp.Err(): %v, want %v", a.vqp.Err(), ErrRNR)
 	}
+	must.Equal(t, "len(a.completions())", len(a.completions()), 1)
+	must.Equal(t, "b.state()", b.state(), RTS)
 }
 
 // Each kind of invalid request gets its NAK; then both ends have ended, with the cause.
@@ -348,15 +361,20 @@ func TestRefusals(t *testing.T) {
 			x.post(rnic.SendWR{ID: 2})
 			exchange(x, y)
 			wcs := x.completions()
-			if len(wcs) != 2 || wcs[0].Status != rnic.WCRemErr || wcs[1].Status != rnic.WCFlushErr {
-				t.Errorf("%v", wcs)
-			}
+			must.Equal(t, "len(wcs)", len(wcs), 2)
+			must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCRemErr)
+			must.Equal(t, "wcs[1].Status", wcs[1].Status, rnic.WCFlushErr)
 			var refusal *Refusal
 			var fault *Fault
 			var peer rnic.PeerError
-			if !errors.As(x.vqp.Err(), &refusal) || refusal.Code != row.code || !errors.As(y.vqp.Err(), &fault) || fault.Code != row.code {
-				t.Fatalf("%v, %v", x.vqp.Err(), y.vqp.Err())
+			if !errors.As(x.vqp.Err(), &refusal) {
+				t.Fatalf("x.vqp.Err(): %v, want a %T", x.vqp.Err(), refusal)
 			}
+			must.Equal(t, "refusal.Code", refusal.Code, row.code)
+			if !errors.As(y.vqp.Err(), &fault) {
+				t.Fatalf("y.vqp.Err(): %v, want a %T", y.vqp.Err(), fault)
+			}
+			must.Equal(t, "fault.Code", fault.Code, row.code)
 			stag, ok := uint32(0), false
 			if errors.As(x.vqp.Err(), &peer) {
 				stag, ok = peer.RefusedSTag()
@@ -399,9 +417,12 @@ func TestInvalidRequests(t *testing.T) {
 			var fault *Fault
 			fs := s.send()
 			h, _ := fs[len(fs)-1].header(t)
-			if h.Opcode != packet.RCAck || h.AETH.Syndrome != packet.NAK(packet.NAKInvalidRequest) || !errors.As(s.vqp.Err(), &fault) || s.state() != ERR {
-				t.Errorf("%s, %v", wire(t, fs), s.vqp.Err())
+			must.Equal(t, "h.Opcode", h.Opcode, packet.RCAck)
+			must.Equal(t, "h.AETH.Syndrome", h.AETH.Syndrome, packet.NAK(packet.NAKInvalidRequest))
+			if !errors.As(s.vqp.Err(), &fault) {
+				t.Fatalf("s.vqp.Err(): %v, want a %T", s.vqp.Err(), fault)
 			}
+			must.Equal(t, "s.state()", s.state(), ERR)
 			if d := s.take(s.say(packet.RCSendOnly, 101, nil)); d != DropState {
 				t.Errorf("take: %v, want %v", d, DropState)
 			}

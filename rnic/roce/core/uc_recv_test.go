@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // responder is a UC QP in RTS with path MTU 256 and next PSN 100.
@@ -381,8 +382,11 @@ func TestPooledReceives(t *testing.T) {
 	}
 	s.take(s.say(packet.UCSendFirst, 102, pattern(256, 1)))
 	s.end.Abort(nil)
-	if wcs := s.completions(); len(wcs) != 1 || wcs[0].Status != rnic.WCFlushErr || wcs[0].Buf != nil {
-		t.Errorf("%v", wcs)
+	wcs := s.completions()
+	must.Equal(t, "len(wcs)", len(wcs), 1)
+	must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCFlushErr)
+	if wcs[0].Buf != nil {
+		t.Fatalf("wcs[0].Buf: %v, want nil", wcs[0].Buf)
 	}
 	if s.qp.in.held || s.qp.in.wr.Buf != nil {
 		t.Error("the buffer of a message that was not whole is held")

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Each verbs opcode is accepted or refused at posting, by service.
@@ -190,9 +191,9 @@ func TestSendFailure(t *testing.T) {
 	a.want(rnic.OpSend, 0, 300)
 	a.qp.SendFailed()
 	wcs := a.completions()
-	if len(wcs) != 4 || wcs[0].Status != rnic.WCLocErr || wcs[0].ID != 1 {
-		t.Fatal(wcs)
-	}
+	must.Equal(t, "len(wcs)", len(wcs), 4)
+	must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCLocErr)
+	must.Equal(t, "wcs[0].ID", wcs[0].ID, 1)
 	for i, wc := range wcs[1:] {
 		if wc.Status != rnic.WCFlushErr || wc.ID != uint64(i+2) {
 			t.Errorf("%v", wc)
@@ -216,9 +217,10 @@ func TestSendFailure(t *testing.T) {
 	a.modify(RTS, 0, Attrs{})
 	a.post(rnic.SendWR{ID: 9})
 	fs := a.send()
-	if h, _ := fs[0].header(t); len(fs) != 1 || h.PSN != 3 || h.Opcode != packet.UCSendOnly {
-		t.Errorf("%s, PSN %d", opcodes(t, fs), h.PSN)
-	}
+	h, _ := fs[0].header(t)
+	must.Equal(t, "len(fs)", len(fs), 1)
+	must.Equal(t, "h.PSN", h.PSN, 3)
+	must.Equal(t, "h.Opcode", h.Opcode, packet.UCSendOnly)
 	a.want(rnic.OpSend, 9, 0)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A QP alternates between three on two hosts; each learns the sender, and the PSN counts on.
@@ -62,9 +63,13 @@ func TestGRHOfIPv6(t *testing.T) {
 	}
 	s.want(rnic.OpRecv, 1, 45)
 	h, rest, err := packet.ParseGRH(buf)
-	if err != nil || h.SGID != addrC || h.DGID != addrD || !bytes.Equal(buf[:40], f.network[:40]) || string(rest) != "hello" {
-		t.Errorf("%+v, %q, %v", h, rest, err)
+	must.Succeed(t, err)
+	must.Equal(t, "h.SGID", h.SGID, addrC)
+	must.Equal(t, "h.DGID", h.DGID, addrD)
+	if !bytes.Equal(buf[:40], f.network[:40]) {
+		t.Fatalf("buf[:40]: %.64x, want %.64x", buf[:40], f.network[:40])
 	}
+	must.Equal(t, "string(rest)", string(rest), "hello")
 }
 
 // A UD receiver's drops, step by step; the receive stays for the next packet.
@@ -138,9 +143,11 @@ func TestOversizedDatagram(t *testing.T) {
 	s.qp.Next(0, room)
 	s.none() // in order: the one before has not left
 	s.qp.Sent(1)
-	if wcs := s.completions(); len(wcs) != 2 || wcs[0].ID != 2 || wcs[1].ID != 3 || s.state() != RTS {
-		t.Error(wcs)
-	}
+	wcs := s.completions()
+	must.Equal(t, "len(wcs)", len(wcs), 2)
+	must.Equal(t, "wcs[0].ID", wcs[0].ID, 2)
+	must.Equal(t, "wcs[1].ID", wcs[1].ID, 3)
+	must.Equal(t, "s.state()", s.state(), RTS)
 	if _, a := s.qp.Query(); a.SQPSN != 8 {
 		t.Errorf("PSN %d", a.SQPSN)
 	}
@@ -198,9 +205,11 @@ func TestDatagramRefused(t *testing.T) {
 	}
 	s.qp.Next(0, make([]byte, MaxPacket))
 	s.qp.SendFailed()
-	if wcs := s.completions(); len(wcs) != 2 || wcs[0].Status != rnic.WCLocErr || wcs[1].Status != rnic.WCFlushErr || s.state() != SQE {
-		t.Errorf("%v, %v", wcs, s.state())
-	}
+	wcs := s.completions()
+	must.Equal(t, "len(wcs)", len(wcs), 2)
+	must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCLocErr)
+	must.Equal(t, "wcs[1].Status", wcs[1].Status, rnic.WCFlushErr)
+	must.Equal(t, "s.state()", s.state(), SQE)
 	f := built(addrB, addrA, packet.Header{BTH: packet.BTH{Opcode: packet.UDSendOnly, PKey: 0xffff, DestQP: s.qp.num}, DETH: packet.DETH{QKey: testQKey}}, nil)
 	s.take(f)
 	s.want(rnic.OpRecv, 5, 40)

@@ -122,17 +122,18 @@ func TestMountREQ(t *testing.T) {
 		t.Fatalf("Parse: %v", err)
 	}
 	r := ParseREQ(d)
-	if protocol, port, ok := r.ServiceID.IP(); protocol != ProtocolTCP || port != 20049 || !ok {
-		t.Error(protocol, port, ok)
-	}
+	protocol, port, ok := r.ServiceID.IP()
+	must.Equal(t, "protocol", protocol, ProtocolTCP)
+	must.Equal(t, "port", port, 20049)
+	must.Equal(t, "ok", ok, true)
 	c, consumer, err := ParseIPCM(r.PrivateData[:])
-	if err != nil || c.Source != netip.MustParseAddrPort("10.9.0.2:49153") || c.Destination != netip.MustParseAddr("10.9.0.1") {
-		t.Errorf("%+v, %v", c, err)
-	}
+	must.Succeed(t, err)
+	must.Equal(t, "c.Source", c.Source, netip.MustParseAddrPort("10.9.0.2:49153"))
+	must.Equal(t, "c.Destination", c.Destination, netip.MustParseAddr("10.9.0.1"))
 	if len(consumer) != 56 || !bytes.HasPrefix(consumer, []byte{0xf6, 0xab, 0x0e, 0x18}) {
 		t.Errorf("consumer's part: %x", consumer)
 	}
-	if r.PathMTU.Bytes() != 1024 || r.LocalCMTimeout.Duration().Milliseconds() != 4294 || r.Primary.LocalGID.Addr() != c.Source.Addr() {
-		t.Errorf("%d, %v, %v", r.PathMTU.Bytes(), r.LocalCMTimeout.Duration(), r.Primary.LocalGID.Addr())
-	}
+	must.Equal(t, "r.PathMTU.Bytes()", r.PathMTU.Bytes(), 1024)
+	must.Equal(t, "r.LocalCMTimeout.Duration().Milliseconds()", r.LocalCMTimeout.Duration().Milliseconds(), 4294)
+	must.Equal(t, "r.Primary.LocalGID.Addr()", r.Primary.LocalGID.Addr(), c.Source.Addr())
 }

@@ -139,9 +139,9 @@ func split(t testing.TB, wire []byte) (network, datagram []byte) {
 		n, rest = h.Put(again), after
 	}
 	udp, datagram, err := ParseUDP(rest)
-	if err != nil || int(udp.Length) != len(rest) || udp.Dst != Port {
-		t.Fatalf("%x: %+v, %v", wire, udp, err)
-	}
+	must.Succeed(t, err)
+	must.Equal(t, "int(udp.Length)", int(udp.Length), len(rest))
+	must.Equal(t, "udp.Dst", udp.Dst, Port)
 	n += udp.Put(again[n:])
 	if !bytes.Equal(again[:n], wire[:n]) {
 		t.Fatalf("network headers %x came back as %x", wire[:n], again[:n])

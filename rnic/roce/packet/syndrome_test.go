@@ -3,6 +3,7 @@
 package packet
 
 import (
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"testing"
 	"time"
 )
@@ -44,9 +45,9 @@ func TestSyndromes(t *testing.T) {
 			t.Errorf("%v: %#x", code, uint8(s))
 		}
 	}
-	if ACK(0xff).Kind() != KindACK || RNR(0xff).Kind() != KindRNR || NAK(0xff).Kind() != KindNAK {
-		t.Error("a wide value changes the kind")
-	}
+	must.Equal(t, "ACK(0xff).Kind()", ACK(0xff).Kind(), KindACK)
+	must.Equal(t, "RNR(0xff).Kind()", RNR(0xff).Kind(), KindRNR)
+	must.Equal(t, "NAK(0xff).Kind()", NAK(0xff).Kind(), KindNAK)
 	for s, want := range map[Syndrome]string{
 		0x1f: "ACK", 0x02: "ACK, credits 2", 0x21: "RNR NAK, 10µs", 0x60: "NAK, PSN sequence error", 0x61: "NAK, invalid request",
 		0x62: "NAK, remote access error", 0x63: "NAK, remote operational error", 0x65: "NAK, code 5", 0x40: "syndrome 0x40", 0x9f: "syndrome 0x9f",

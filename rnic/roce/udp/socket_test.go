@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -271,9 +272,11 @@ func TestRefusedPacket(t *testing.T) {
 	add(t, out, 2, netip.MustParseAddrPort("127.0.0.2:0")) // port 0 is never open
 	add(t, out, 3, b.Local())
 	n, _, err := a.Send(out)
-	if n != 1 || !errors.Is(err, unix.EINVAL) || out.Len() != 2 {
-		t.Fatalf("%d, %v, %d left", n, err, out.Len())
+	must.Equal(t, "n", n, 1)
+	if !errors.Is(err, unix.EINVAL) {
+		t.Fatalf("err: %v, want %v", err, unix.EINVAL)
 	}
+	must.Equal(t, "out.Len()", out.Len(), 2)
 	out.Drop()
 	if n, _, err := a.Send(out); n != 1 || err != nil || out.Len() != 0 || out.Full() {
 		t.Errorf("%d, %v", n, err)
