@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A madeLink is a test's connection: it counts its end, and its calls run trip.
-type madeLink struct {
+// A fakeClientConn is a test's connection: it counts its end, and its calls run trip.
+type fakeClientConn struct {
 	closed atomic.Int32
 	why    error
 	trip   func(ctx context.Context) error
 }
 
-func (l *madeLink) roundTrip(ctx context.Context, _ *outCall) error { return l.trip(ctx) }
+func (l *fakeClientConn) roundTrip(ctx context.Context, _ *outCall) error { return l.trip(ctx) }
 
-func (l *madeLink) close(why error) error {
+func (l *fakeClientConn) close(why error) error {
 	l.why = why
 	l.closed.Add(1)
 	return nil
@@ -50,7 +51,7 @@ func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clie
 func TestCallAtTheEndOfItsClient(t *testing.T) {
 	for _, retries := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &madeLink{trip: func(ctx context.Context) error { return nil }}
+			l := &fakeClientConn{trip: func(ctx context.Context) error { return nil }}
 			c := linked(t, ClientConfig{MaxRetries: retries}, func(context.Context) (clientConn, error) { return l, nil })
 			cut := make(chan struct{})
 			l.trip = func(context.Context) error { <-cut; return &lostError{errors.New("cut")} }
@@ -78,7 +79,7 @@ func TestLateLossReportsItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
 		cause := errors.New("reset by peer")
-		l := &madeLink{trip: func(context.Context) error {
+		l := &fakeClientConn{trip: func(context.Context) error {
 			<-time.After(2 * time.Second)
 			return &lostError{cause}
 		}}
@@ -86,9 +87,13 @@ func TestLateLossReportsItsCause(t *testing.T) {
 		defer c.Close()
 		err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 		var connect *ConnectError
-		if !errors.As(err, &connect) || !errors.Is(err, cause) || dials != 1 {
-			t.Errorf("%v after %d connections", err, dials)
+		if !errors.As(err, &connect) {
+			t.Fatalf("err: %v, want a %T", err, connect)
 		}
+		if !errors.Is(err, cause) {
+			t.Fatalf("err: %v, want %v", err, cause)
+		}
+		must.Equal(t, "dials", dials, 1)
 	})
 }
 
@@ -96,9 +101,9 @@ func TestLateLossReportsItsCause(t *testing.T) {
 // not end its replacement.
 func TestLateLossSparesTheNewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var made []*madeLink
+		var made []*fakeClientConn
 		c := linked(t, ClientConfig{}, func(context.Context) (clientConn, error) {
-			made = append(made, &madeLink{trip: func(context.Context) error { return nil }})
+			made = append(made, &fakeClientConn{trip: func(context.Context) error { return nil }})
 			return made[len(made)-1], nil
 		})
 		old, cut := made[0], errors.New("cut")
@@ -109,9 +114,9 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 		}
 		c.discard(old, cut)
 		synctest.Wait()
-		if len(made) != 2 || c.current() != clientConn(made[1]) || made[1].closed.Load() != 0 {
-			t.Errorf("%d connections; the new one was closed %d times", len(made), made[1].closed.Load())
-		}
+		must.Equal(t, "len(made)", len(made), 2)
+		must.Equal(t, "c.current()", c.current(), clientConn(made[1]))
+		must.Equal(t, "made[1].closed.Load()", made[1].closed.Load(), 0)
 		if old.closed.Load() != 1 || old.why != cut {
 			t.Errorf("the lost one was closed %d times, for %v", old.closed.Load(), old.why)
 		}
@@ -125,8 +130,8 @@ func TestLateLossSparesTheNewConnection(t *testing.T) {
 // TestConnectionThatComesAfterClose: a dial that succeeds after Close leaves nothing open.
 func TestConnectionThatComesAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
-		late := &madeLink{}
+		first := &fakeClientConn{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
+		late := &fakeClientConn{}
 		dialing, let := make(chan struct{}), make(chan struct{})
 		dials := 0
 		c := linked(t, ClientConfig{}, func(context.Context) (clientConn, error) {
@@ -151,12 +156,12 @@ func TestConnectionThatComesAfterClose(t *testing.T) {
 	})
 }
 
-// TestWhyADialIsWaitedForInVain: the previous attempt's error is reported instead of the timeout.
-func TestWhyADialIsWaitedForInVain(t *testing.T) {
+// TestDialTimeoutReportsCause: the previous attempt's error is reported instead of the timeout.
+func TestDialTimeoutReportsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("connection refused")
 		var dials atomic.Int32
-		lost := &madeLink{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
+		lost := &fakeClientConn{trip: func(context.Context) error { return &lostError{errors.New("cut")} }}
 		c := linked(t, ClientConfig{CallTimeout: 10 * time.Second}, func(ctx context.Context) (clientConn, error) {
 			switch dials.Add(1) {
 			case 1:
@@ -238,8 +243,8 @@ func TestFailuresOverRDMA(t *testing.T) {
 	}
 }
 
-// TestWhatAProbeTakesForAnAnswer: any reply suffices, except one that reports an unknown version.
-func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
+// TestProbeAcceptsAnyReply: any reply suffices, except one that reports an unknown version.
+func TestProbeAcceptsAnyReply(t *testing.T) {
 	ended, cancel := context.WithCancel(bg)
 	cancel()
 	cut := errors.New("cut")
@@ -257,16 +262,16 @@ func TestWhatAProbeTakesForAnAnswer(t *testing.T) {
 	} {
 		c := newClient(ClientConfig{}, "server:20049")
 		defer c.end()
-		l := &madeLink{trip: func(context.Context) error { return tc.reply }}
+		l := &fakeClientConn{trip: func(context.Context) error { return tc.reply }}
 		if err := c.probe(tc.ctx, l, time.Minute); !errors.Is(err, tc.want) || err != nil && tc.want == nil || isLost(err) {
 			t.Errorf("%s: %v", tc.what, err)
 		}
 	}
 }
 
-// TestHungUpIsNotTheEndOfAFile: a server closing its connections has its own error: io.EOF would
+// TestClosedConnectionIsNotEOF: a server closing its connections has its own error: io.EOF would
 // mean to a file's reader that the file is complete.
-func TestHungUpIsNotTheEndOfAFile(t *testing.T) {
+func TestClosedConnectionIsNotEOF(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{})
 		c := n.client(t, addr, ClientConfig{Service: "nfs", MaxRetries: -1})

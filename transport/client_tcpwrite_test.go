@@ -15,22 +15,23 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A pipedLink is a Client's connection to the test's end of an unbuffered pipe.
-type pipedLink struct {
+// A pipedConn is a Client's connection to the test's end of an unbuffered pipe.
+type pipedConn struct {
 	*tcpClientConn
 	c      *Client
 	far    net.Conn
 	server sync.WaitGroup // the goroutines that read and write far, until it is closed
 }
 
-// pipeLink makes such a connection in the test's bubble.
-func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
+// newPipedConn makes such a connection in the test's bubble.
+func newPipedConn(t *testing.T, cfg ClientConfig) *pipedConn {
 	near, far := net.Pipe()
-	p := &pipedLink{c: newClient(cfg, "server:2049"), far: far}
+	p := &pipedConn{c: newClient(cfg, "server:2049"), far: far}
 	p.tcpClientConn = newTCPClientConn(near, &p.c.cfg)
 	t.Cleanup(func() {
 		p.c.end()
@@ -42,14 +43,14 @@ func pipeLink(t *testing.T, cfg ClientConfig) *pipedLink {
 }
 
 // writeCall is a WRITE of n bytes derived from its XID.
-func (p *pipedLink) writeCall(xid uint32, n int) *outCall {
+func (p *pipedConn) writeCall(xid uint32, n int) *outCall {
 	k := p.c.outCallOf(xid)
 	k.proc, k.args, k.res = testProc(tWrite), &writeArgs{bytes.Repeat([]byte{byte(xid)}, n)}, words{0, 0}
 	return k
 }
 
 // begin starts the call; its error arrives on the channel.
-func (p *pipedLink) begin(ctx context.Context, k *outCall, limit time.Duration) chan error {
+func (p *pipedConn) begin(ctx context.Context, k *outCall, limit time.Duration) chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- k.attempt(ctx, p.tcpClientConn, time.Now().Add(limit)) }()
 	synctest.Wait()
@@ -77,7 +78,7 @@ func writeReply(call []byte) []byte {
 func TestReplyFreesTheWriter(t *testing.T) {
 	for _, end := range []string{"reply", "context", "timer"} {
 		synctest.Test(t, func(t *testing.T) {
-			l := pipeLink(t, ClientConfig{CallTimeout: Hard})
+			l := newPipedConn(t, ClientConfig{CallTimeout: Hard})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			first := l.begin(ctx, l.writeCall(1, 100), 5*time.Second)
@@ -116,13 +117,13 @@ func TestReplyFreesTheWriter(t *testing.T) {
 	}
 }
 
-// TestNoCallerWritesForAllOthers: on a slow connection kept full by many callers, no call takes
+// TestWriterIsHandedOver: on a slow connection kept full by many callers, no call takes
 // longer than the bytes queued before it.
-func TestNoCallerWritesForAllOthers(t *testing.T) {
+func TestWriterIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, each, size, step = 16, 8, 256 << 10, 16 << 10
 		const pause = 5 * time.Millisecond // for each step: 3 MiB/s
-		l := pipeLink(t, ClientConfig{})
+		l := newPipedConn(t, ClientConfig{})
 		l.server.Go(func() { serveSlowly(l.far, step, pause) })
 		var mu sync.Mutex
 		var longest time.Duration
@@ -174,7 +175,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 // TestReplyWinsOverTimerAndContext: in any order in which await may see them.
 func TestReplyWinsOverTimerAndContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pipeLink(t, ClientConfig{})
+		l := newPipedConn(t, ClientConfig{})
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 64 {
@@ -194,7 +195,7 @@ func TestReplyWinsOverTimerAndContext(t *testing.T) {
 // batchMax.
 func TestSmallCallsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pipeLink(t, ClientConfig{})
+		l := newPipedConn(t, ClientConfig{})
 		const small, some = 100, 20
 		var calls []chan error
 		for i := range some + 1 {
@@ -236,7 +237,7 @@ func TestWritersStorm(t *testing.T) {
 }
 
 func writersStorm(t *testing.T, r *rand.Rand) {
-	l := pipeLink(t, ClientConfig{CallTimeout: Hard})
+	l := newPipedConn(t, ClientConfig{CallTimeout: Hard})
 	cutAfter := time.Duration(r.IntN(20)) * time.Second
 	var mu sync.Mutex // guards r
 	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
@@ -338,7 +339,7 @@ func TestRecordSize(t *testing.T) {
 // writer runs, the batch's calls are still released.
 func TestHandedOverBatchOfADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pipeLink(t, ClientConfig{})
+		l := newPipedConn(t, ClientConfig{})
 		next, other := l.writeCall(1, 10), l.writeCall(2, 10)
 		l.mu.Lock()
 		for _, k := range []*outCall{next, other} {
@@ -353,8 +354,10 @@ func TestHandedOverBatchOfADeadConnection(t *testing.T) {
 			wg.Go(func() { l.leave(k) })
 		}
 		wg.Wait()
-		if l.writer != nil || len(l.batch) != 0 || len(next.tcp.turn) != 0 {
-			t.Error("something is left of it")
+		if l.writer != nil {
+			t.Fatalf("l.writer: %v, want nil", l.writer)
 		}
+		must.Equal(t, "len(l.batch)", len(l.batch), 0)
+		must.Equal(t, "len(next.tcp.turn)", len(next.tcp.turn), 0)
 	})
 }

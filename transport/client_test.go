@@ -86,7 +86,7 @@ func TestCallGolden(t *testing.T) {
 
 // Fragmented replies, replies for unknown calls, and invalid data that breaks the stream: the
 // call succeeds, over a new connection if necessary.
-func TestNonsenseOnTheStream(t *testing.T) {
+func TestInvalidStream(t *testing.T) {
 	for name, script := range map[string]func(n int, nc net.Conn, call []byte){
 		"fragments": func(_ int, nc net.Conn, call []byte) {
 			r := sumReply(call, 3)[markLen:]

@@ -4,33 +4,34 @@ package transport
 
 import (
 	"fmt"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"net"
 	"testing"
 	"time"
 )
 
-// A standIn is a connection that only leaves on request.
-type standIn struct {
+// A fakeConn is a connection that only leaves on request.
+type fakeConn struct {
 	used    usage
 	aborted bool
 }
 
-func (c *standIn) drain()        {}
-func (c *standIn) close()        {}
-func (c *standIn) abort()        { c.aborted = true }
-func (c *standIn) usage() *usage { return &c.used }
+func (c *fakeConn) drain()        {}
+func (c *fakeConn) close()        {}
+func (c *fakeConn) abort()        { c.aborted = true }
+func (c *fakeConn) usage() *usage { return &c.used }
 
-func (c *standIn) describe(*ConnInfo) {}
+func (c *fakeConn) describe(*ConnInfo) {}
 
-// A hall is a Server and its connections.
-type hall struct {
+// A connServer is a Server and its connections.
+type connServer struct {
 	t *testing.T
 	s *Server
 }
 
 // enter adds a connection from ip; nil if refused.
-func (h hall) enter(ip string) *standIn {
-	c := &standIn{}
+func (h connServer) enter(ip string) *fakeConn {
+	c := &fakeConn{}
 	if !h.s.add(c, &net.TCPAddr{IP: net.ParseIP(ip), Port: 1000}) {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (h hall) enter(ip string) *standIn {
 }
 
 // used is enter for a connection that makes a call.
-func (h hall) used(ip string) *standIn {
+func (h connServer) used(ip string) *fakeConn {
 	h.t.Helper()
 	c := h.enter(ip)
 	if c == nil {
@@ -48,8 +49,8 @@ func (h hall) used(ip string) *standIn {
 	return c
 }
 
-func newHall(t *testing.T, all, each int) hall {
-	return hall{t, NewServer(ServerConfig{MaxConns: all, MaxConnsPerHost: each})}
+func newHall(t *testing.T, all, each int) connServer {
+	return connServer{t, NewServer(ServerConfig{MaxConns: all, MaxConnsPerHost: each})}
 }
 
 // A host that fills its share displaces only its own connections.
@@ -68,9 +69,9 @@ func TestMaxConnsPerHost(t *testing.T) {
 			t.Error("a connection over the limit of its host")
 		}
 	}
-	if first.aborted || third.aborted || other.aborted {
-		t.Error("one in use, or of another host, had to make room")
-	}
+	must.Equal(t, "first.aborted", first.aborted, false)
+	must.Equal(t, "third.aborted", third.aborted, false)
+	must.Equal(t, "other.aborted", other.aborted, false)
 	h.s.remove(first)
 	if h.enter("192.0.2.2") == nil {
 		t.Error("the place of one that ended is lost")
@@ -96,16 +97,16 @@ func TestHosts(t *testing.T) {
 	}
 	h := newHall(t, 100, 1)
 	for range 3 {
-		if c := (&standIn{}); !h.s.add(c, &net.UnixAddr{Name: "@"}) {
+		if c := (&fakeConn{}); !h.s.add(c, &net.UnixAddr{Name: "@"}) {
 			t.Error("a network without addresses has a host")
 		}
 	}
 }
 
 // Nothing is kept about hosts without connections.
-func TestHostsGoHome(t *testing.T) {
+func TestHostsAreForgotten(t *testing.T) {
 	h := newHall(t, 10, 2)
-	var all []*standIn
+	var all []*fakeConn
 	for i := range 200 {
 		if c := h.enter(fmt.Sprintf("192.0.2.%d", i)); c != nil {
 			all = append(all, c)
@@ -114,9 +115,13 @@ func TestHostsGoHome(t *testing.T) {
 	for _, c := range all {
 		h.s.remove(c)
 	}
-	if len(all) < 10 || len(h.s.hosts) != 0 || h.s.leaving != 0 || len(h.s.conns) != 0 || h.s.unused.Len() != 0 {
-		t.Errorf("%d hosts, %d leaving, %d connections, %d fresh", len(h.s.hosts), h.s.leaving, len(h.s.conns), h.s.unused.Len())
+	if len(all) < 10 {
+		t.Fatalf("len(all): %v, want at least %v", len(all), 10)
 	}
+	must.Equal(t, "len(h.s.hosts)", len(h.s.hosts), 0)
+	must.Equal(t, "h.s.leaving", h.s.leaving, 0)
+	must.Equal(t, "len(h.s.conns)", len(h.s.conns), 0)
+	must.Equal(t, "h.s.unused.Len()", h.s.unused.Len(), 0)
 }
 
 // A host's own scans do not postpone those through all connections.

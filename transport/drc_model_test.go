@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -194,9 +195,11 @@ func TestRepeatedCallsModel(t *testing.T) {
 				clients.Wait()
 				time.Sleep(2 * drcAge)
 				synctest.Wait()
-				if d := m.s.drc; len(d.entries) != 0 || d.all.size != 0 || len(d.all.parts) != 0 || d.running.count() != 0 {
-					t.Errorf("%d entries and %d bytes are kept, and %d calls run, when all have expired", len(d.entries), d.all.size, d.running.count())
-				}
+				d := m.s.drc
+				must.Equal(t, "len(d.entries)", len(d.entries), 0)
+				must.Equal(t, "d.all.size", d.all.size, 0)
+				must.Equal(t, "len(d.all.parts)", len(d.all.parts), 0)
+				must.Equal(t, "d.running.count()", d.running.count(), 0)
 				if err := m.s.Shutdown(t.Context()); err != nil {
 					t.Errorf("Shutdown: %v", err)
 				}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -306,9 +307,10 @@ func TestDRCBounds(t *testing.T) {
 		t.Errorf("10.0.0.1 is left with %d bytes of %d by a host with many users", n, drcBytes)
 	}
 	d.expire(time.Now().Add(drcAge))
-	if len(d.entries) != 0 || d.all.size != 0 || d.byAge.Len() != 0 || len(d.all.byKey) != 0 {
-		t.Errorf("%d entries, %d bytes, %d done after all have expired", len(d.entries), d.all.size, d.byAge.Len())
-	}
+	must.Equal(t, "len(d.entries)", len(d.entries), 0)
+	must.Equal(t, "d.all.size", d.all.size, 0)
+	must.Equal(t, "d.byAge.Len()", d.byAge.Len(), 0)
+	must.Equal(t, "len(d.all.byKey)", len(d.all.byKey), 0)
 }
 
 // TestDRCOfManyHosts: among hosts with equal shares, the one without a new reply for the longest

@@ -87,8 +87,8 @@ func (w *connWatch) Connection(rdma bool, delta int) {
 	}
 }
 
-// TestMadeRoomWhileAccepted: an RDMA connection closed to make room before its accept still ends.
-func TestMadeRoomWhileAccepted(t *testing.T) {
+// TestClosedDuringAccept: an RDMA connection closed to make room before its accept still ends.
+func TestClosedDuringAccept(t *testing.T) {
 	var s *Server
 	w := &connWatch{ended: make(chan bool, 10)}
 	s = NewServer(ServerConfig{Observer: w, Owner: func(local, remote netip.AddrPort) Owner {
@@ -186,9 +186,9 @@ func TestDrainingReadsNoMore(t *testing.T) {
 	}
 }
 
-// TestChargeGivesUp: a record without memory waits as long as an incomplete record may take, and
+// TestChargeTimeout: a record without memory waits as long as an incomplete record may take, and
 // no longer than the connection lasts.
-func TestChargeGivesUp(t *testing.T) {
+func TestChargeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, row := range []struct {
 			draining bool
@@ -245,8 +245,8 @@ func TestResultsCloseTheGate(t *testing.T) {
 	}
 }
 
-// TestPatience: a client must accept this many bytes in each interval, and no more.
-func TestPatience(t *testing.T) {
+// TestMinimumReadRate: a client must accept this many bytes in each interval, and no more.
+func TestMinimumReadRate(t *testing.T) {
 	c := unserved(t, ServerConfig{})
 	if !c.goOn(leastTaken) || c.goOn(leastTaken-1) {
 		t.Error("another number of bytes")

@@ -36,9 +36,9 @@ func record(n int) []byte {
 	return e.Bytes()
 }
 
-// TestCutRecordsGiveBack: peers that announce large records and leave in the middle do not use up
-// the budget.
-func TestCutRecordsGiveBack(t *testing.T) {
+// TestCutRecordsReleaseBudget: peers that announce large records and leave in the middle do not
+// use up the budget.
+func TestCutRecordsReleaseBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{}, newTestProgram().program())
 		defer s.Shutdown(t.Context())

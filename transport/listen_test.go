@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,9 +72,10 @@ func TestListenersShowTheirSocket(t *testing.T) {
 	}
 	err = rc.Control(func(fd uintptr) {
 		at, err := unix.Getsockname(int(fd))
-		if in, ok := at.(*unix.SockaddrInet4); err != nil || !ok || in.Port != l.Addr().(*net.TCPAddr).Port {
-			t.Errorf("another socket: %+v, %v", at, err)
-		}
+		in, ok := at.(*unix.SockaddrInet4)
+		must.Succeed(t, err)
+		must.Equal(t, "ok", ok, true)
+		must.Equal(t, "in.Port", in.Port, l.Addr().(*net.TCPAddr).Port)
 	})
 	if err != nil {
 		t.Errorf("Control: %v", err)
@@ -96,9 +98,11 @@ func TestListenHasOnePath(t *testing.T) {
 	}
 	protocol := 0
 	control := raw.Control(func(fd uintptr) { protocol, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL) })
-	if control != nil || err != nil || protocol != unix.IPPROTO_TCP {
-		t.Errorf("protocol %d: %v, %v", protocol, control, err)
+	if control != nil {
+		t.Fatalf("control: %v, want nil", control)
 	}
+	must.Succeed(t, err)
+	must.Equal(t, "protocol", protocol, unix.IPPROTO_TCP)
 }
 
 // TestListenFamilies: 0.0.0.0 means only IPv4, :: means both, over TCP and UDP.

@@ -116,9 +116,9 @@ func TestClosedWhileItsCallRuns(t *testing.T) {
 	}
 }
 
-// TestClosedBeforeItHasTheReply: the kernel has the reply, but the client has not read earlier
+// TestClosedBeforeReply: the kernel has the reply, but the client has not read earlier
 // bytes.
-func TestClosedBeforeItHasTheReply(t *testing.T) {
+func TestClosedBeforeReply(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
 	if err := one.SetReadBuffer(4096); err != nil {
@@ -299,10 +299,10 @@ func TestCallsReadAfterTheirCopies(t *testing.T) {
 	}
 }
 
-// TestFatesAreAskedOnce: a call checks each other connection with the same call once, and a
+// TestFatesAreCheckedOnce: a call checks each other connection with the same call once, and a
 // repetition over the same connection none: otherwise a host with many connections and one XID
 // would delay all others.
-func TestFatesAreAskedOnce(t *testing.T) {
+func TestFatesAreCheckedOnce(t *testing.T) {
 	s, _ := newTestServer(t)
 	asked := 0
 	var all []*tape

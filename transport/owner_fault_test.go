@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnerTakesNoLonger: an unresponsive kernel costs the connection, and one goroutine.
-func TestOwnerTakesNoLonger(t *testing.T) {
+// TestOwnerLookupTimeout: an unresponsive kernel costs the connection, and one goroutine.
+func TestOwnerLookupTimeout(t *testing.T) {
 	release := make(chan struct{})
 	asked := make(chan struct{}, 10)
 	var o owners

@@ -17,13 +17,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A loser drops a connection's calls, or answers PROG_UNAVAIL.
-type loser struct {
+// A lossyServer drops a connection's calls, or answers PROG_UNAVAIL.
+type lossyServer struct {
 	drops bool
 	lost  func()
 }
 
-func (l *loser) ServeRPC(r *rpcrdma.Request) {
+func (l *lossyServer) ServeRPC(r *rpcrdma.Request) {
 	if l.drops {
 		r.Drop()
 		l.lost()
@@ -52,7 +52,7 @@ func serveLoser(t *testing.T, lose int32, lost func()) (addr string, conns *atom
 			if err != nil {
 				return
 			}
-			h := &loser{drops: conns.Add(1) <= lose, lost: lost}
+			h := &lossyServer{drops: conns.Add(1) <= lose, lost: lost}
 			c, err := rpcrdma.Accept(dev, req, rpcrdma.Config{Handler: h})
 			if err != nil {
 				continue

@@ -56,7 +56,7 @@ func cut(s *Server) {
 }
 
 // Non-idempotent calls run exactly once each, however often their connections are cut.
-func TestOnceUnderCuts(t *testing.T) {
+func TestExactlyOnceUnderCuts(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p, s, addr := n.start(t, ServerConfig{Workers: 4})
 		const callers, each, cuts = 8, 150, 12
@@ -115,7 +115,7 @@ func TestServerComesBack(t *testing.T) {
 	})
 }
 
-func TestDialOfNobody(t *testing.T) {
+func TestDialClosedPort(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
 		_, err := n.dial(bg, addr, ClientConfig{Service: "nfs"})
@@ -147,7 +147,7 @@ func dialOnce(c *Client) {
 }
 
 // A call to a gone server fails in time, with the reason in one line.
-func TestCallOfADeadServer(t *testing.T) {
+func TestCallToDeadServer(t *testing.T) {
 	c, _ := refused(t, 300*time.Millisecond)
 	err := c.Call(bg, testProc(tNull), nil, nil, nil, 0)
 	const want = "nfs server server:20049 does not answer: connection refused"

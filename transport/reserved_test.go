@@ -102,9 +102,9 @@ func TestReservedOnly(t *testing.T) {
 	}
 }
 
-// TestReservedPortIsNoMust: a server's refusal is reported, and a process without the right to
+// TestReservedPortIsOptional: a server's refusal is reported, and a process without the right to
 // bind still connects.
-func TestReservedPortIsNoMust(t *testing.T) {
+func TestReservedPortIsOptional(t *testing.T) {
 	addr := fmt.Sprint("127.0.0.1:", machine.Port(t))
 	if _, err := dialReserved(bg, "tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("nobody listens: %v", err)
@@ -116,8 +116,8 @@ func TestReservedPortIsNoMust(t *testing.T) {
 	}
 }
 
-// TestClientsPort: DialTCP uses a reserved port if configured.
-func TestClientsPort(t *testing.T) {
+// TestDialReservedPort: DialTCP uses a reserved port if configured.
+func TestDialReservedPort(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
 	p := &Program{Name: "PORT", Number: testProg, Version: testVers, Procs: []Procedure{1: {Name: "PORT", Run: func(c *Call) error {

@@ -38,7 +38,7 @@ type listing struct{ b []byte }
 
 func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }
 
-func TestRoom(t *testing.T) {
+func TestResultsCountInBudget(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		for _, memory := range []int64{64 << 20, 256 << 10} {
 			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(memory)}, roomProgram())

@@ -65,8 +65,8 @@ func TestNoResultsOfBadArguments(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheKeeps: replies above a size are not stored, and none beyond its lifetime.
-func TestWhatTheCacheKeeps(t *testing.T) {
+// TestStoredReplies: replies above a size are not stored, and none beyond its lifetime.
+func TestStoredReplies(t *testing.T) {
 	for _, row := range []struct {
 		size int
 		age  time.Duration
@@ -105,8 +105,8 @@ func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 	}
 }
 
-// TestNoPlaceWhenClosing, and no connection is displaced while many are already leaving.
-func TestNoPlaceWhenClosing(t *testing.T) {
+// TestNoRoomWhileClosing, and no connection is displaced while many are already leaving.
+func TestNoRoomWhileClosing(t *testing.T) {
 	h := newHall(t, 64, 64)
 	for range 64 {
 		h.enter("192.0.2.1")
@@ -134,9 +134,9 @@ func (c *Client) outCallOf(xid uint32) *outCall {
 	return k
 }
 
-// TestQueuedCallIsTakenBack: a call canceled while another is being written never leaves, and
+// TestQueuedCallIsWithdrawn: a call canceled while another is being written never leaves, and
 // returns at once; the other one is unaffected.
-func TestQueuedCallIsTakenBack(t *testing.T) {
+func TestQueuedCallIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := newClient(ClientConfig{}, "")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A simulated is a TCP Client with its server in the test's bubble.
@@ -94,9 +95,10 @@ func TestLongCallKeepsItsConnection(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Errorf("the long call: %v", err)
 		}
-		if runs, dials := s.p.runs.Load(), s.dials.Load(); runs != 1 || dials != 1 || len(s.heard) != 0 {
-			t.Errorf("run %d times, %d connections, %d notices; want 1, 1, 0", runs, dials, len(s.heard))
-		}
+		runs, dials := s.p.runs.Load(), s.dials.Load()
+		must.Equal(t, "runs", runs, 1)
+		must.Equal(t, "dials", dials, 1)
+		must.Equal(t, "len(s.heard)", len(s.heard), 0)
 	})
 }
 
@@ -223,19 +225,19 @@ func (s *simulated) closing(t *testing.T, busy bool) {
 			s.tooMany()
 		}
 		l, err := good(ctx)
-		return &closingLink{l, s, busy}, err
+		return &closingConn{l, s, busy}, err
 	}
 	s.discard(s.current(), errors.New("cut"))
 }
 
-// A closingLink is cut by the server at each call.
-type closingLink struct {
+// A closingConn is cut by the server at each call.
+type closingConn struct {
 	clientConn
 	s    *simulated
 	busy bool
 }
 
-func (l *closingLink) roundTrip(context.Context, *outCall) error {
+func (l *closingConn) roundTrip(context.Context, *outCall) error {
 	if l.busy {
 		l.s.answers.Add(1)
 	}
