@@ -127,7 +127,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
-		t.Error(err)
+		t.Errorf("accepted: %v", err)
 	}
 	if got := s.qp.LocalAddr().String(); got != "10.91.7.3:4791" {
 		t.Errorf("the connection is from %s, want 10.91.7.3:4791", got)

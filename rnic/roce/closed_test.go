@@ -55,7 +55,7 @@ func TestAcceptAfterClose(t *testing.T) {
 		t.Errorf("Accept: %v", err)
 	}
 	if err := <-connected; err != nil {
-		t.Fatal(err)
+		t.Fatalf("connected: %v", err)
 	}
 	operations(t, a, b, []int{1000})
 }

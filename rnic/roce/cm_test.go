@@ -82,7 +82,7 @@ func (m *meeting) connected(t testing.TB, there, here rnic.ConnParams) (a, b *si
 		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
-		t.Fatal(err)
+		t.Fatalf("accepted: %v", err)
 	}
 	return a, b
 }
@@ -131,7 +131,7 @@ func TestReject(t *testing.T) {
 	err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{})
 	var r *rnic.RejectError
 	if !errors.As(err, &r) || !bytes.HasPrefix(r.PrivateData, []byte("no\x00")) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want a RejectError with no", err)
 	}
 	host, _ := netip.ParseAddrPort(m.addr)
 	if err := m.dev.Connect(t.Context(), a.qp, netip.AddrPortFrom(host.Addr(), service+1).String(), rnic.ConnParams{}); !errors.Is(err, errRefused) {

@@ -80,7 +80,7 @@ func TestConnStateFile(t *testing.T) {
 	}
 	k.write(nil)
 	if _, err := os.Stat(k.path); !os.IsNotExist(err) {
-		t.Error(err)
+		t.Errorf("Stat: %v, want no file", err)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestSilentPeer(t *testing.T) {
 	}
 	<-a.qp.Done()
 	if err := a.qp.Err(); !errors.Is(err, core.ErrRetry) || !errors.Is(err, rnic.ErrConnLost) {
-		t.Error(err)
+		t.Errorf("Err: %v, want %v and %v", err, core.ErrRetry, rnic.ErrConnLost)
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *side) join(group netip.Addr) rnic.AddressHandle {
 	s.t.Helper()
 	ah, err := s.qp.Join(group)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Join: %v", err)
 	}
 	return ah
 }

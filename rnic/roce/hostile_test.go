@@ -49,7 +49,7 @@ func (s *stranger) say(to netip.Addr, h *packet.Header, payload string) {
 	s.t.Helper()
 	n := len(append(h.Append(s.wire.Room()[:0]), payload...))
 	if err := s.wire.Add(n, packet.Tail{}, netip.AddrPortFrom(to, UDPPort)); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Add: %v", err)
 	}
 	if n, _, err := s.wire.Send(); n != 1 || err != nil {
 		s.t.Fatal(n, err)

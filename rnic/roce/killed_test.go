@@ -100,7 +100,7 @@ func TestPeerGone(t *testing.T) {
 	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
 	<-a.qp.Done()
 	if err := a.qp.Err(); !errors.Is(err, core.ErrRefused) || !errors.Is(err, rnic.ErrConnLost) {
-		t.Error(err)
+		t.Errorf("Err: %v, want %v and %v", err, core.ErrRefused, rnic.ErrConnLost)
 	}
 }
 
@@ -116,6 +116,6 @@ func TestPeerRestarted(t *testing.T) {
 	a.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
 	<-a.qp.Done()
 	if err := a.qp.Err(); !errors.Is(err, cm.ErrForgotten) || !errors.Is(err, rnic.ErrConnLost) {
-		t.Error(err)
+		t.Errorf("Err: %v, want %v and %v", err, cm.ErrForgotten, rnic.ErrConnLost)
 	}
 }

@@ -48,7 +48,7 @@ func (s *side) bind(at netip.Addr) *side {
 	s.t.Helper()
 	var err error
 	if s.id, err = Bind(s.qp, at, testQKey); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Bind: %v", err)
 	}
 	return s
 }
@@ -56,7 +56,7 @@ func (s *side) bind(at netip.Addr) *side {
 func (s *side) connect(o OutOfBand) {
 	s.t.Helper()
 	if err := ConnectOutOfBand(s.qp, o); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("ConnectOutOfBand: %v", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *side) good(n int) []rnic.WC {
 func (s *side) post(wrs ...rnic.SendWR) {
 	s.t.Helper()
 	if err := s.qp.PostSend(wrs...); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *side) recv(id uint64, n int) []byte {
 	s.t.Helper()
 	b := make([]byte, n)
 	if err := s.qp.PostRecv(rnic.RecvWR{ID: id, Buf: b}); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("PostRecv: %v", err)
 	}
 	return b
 }
@@ -132,7 +132,7 @@ func (s *side) region(n int, access rnic.Access) (*rnic.MR, []byte) {
 	b := make([]byte, n)
 	mr, err := s.pd.RegMR(b, access)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("RegMR: %v", err)
 	}
 	return mr, b
 }

@@ -72,7 +72,7 @@ func (m *meeting) join(a, b *side) {
 		t.Fatalf("Connect: %v", err)
 	}
 	if err := <-accepted; err != nil {
-		t.Fatal(err)
+		t.Fatalf("accepted: %v", err)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestResolveRefused(t *testing.T) {
 	err := m.dev.Connect(t.Context(), a.qp, m.addr, rnic.ConnParams{})
 	var r *rnic.RejectError
 	if !errors.As(err, &r) || !bytes.HasPrefix(r.PrivateData, []byte("no\x00")) {
-		t.Error(err)
+		t.Errorf("Connect: %v, want a RejectError with no", err)
 	}
 	host := netip.MustParseAddrPort(m.addr)
 	if err := m.dev.Connect(t.Context(), a.qp, netip.AddrPortFrom(host.Addr(), service+1).String(), rnic.ConnParams{}); !errors.Is(err, errRefused) {

@@ -49,7 +49,7 @@ func TestNoSpinAfterWakeup(t *testing.T) {
 		go func() { waits <- x.cq.Wait(t.Context()) }()
 		x.post(wr)
 		if err := <-waits; err != nil {
-			t.Fatal(err)
+			t.Fatalf("waits: %v", err)
 		}
 		x.good(1)
 	}

@@ -26,7 +26,7 @@ func TestSimulatedRCCredits(t *testing.T) {
 func (w *world) credited(s *side, high uint32, b []byte) {
 	h, _, err := packet.Parse(append(b[:len(b):len(b)], make([]byte, packet.ICRCLen)...))
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("Parse: %v", err)
 	}
 	receives := w.receives[s]
 	op := h.Opcode.Operation()

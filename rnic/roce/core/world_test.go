@@ -131,7 +131,7 @@ func (h *host) newSide(t testing.TB, service rnic.Service, depth, completions in
 func (s *side) modify(to State, set Attr, a Attrs) {
 	s.t.Helper()
 	if err := s.qp.Modify(to, set, a); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Modify: %v", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func built(src, dst netip.Addr, h packet.Header, payload []byte) frame {
 func (s *side) post(wr rnic.SendWR) {
 	s.t.Helper()
 	if err := s.vqp.PostSend(wr); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("PostSend: %v", err)
 	}
 }
 
@@ -278,7 +278,7 @@ func (s *side) recv(first uint64, sizes ...int) (bufs [][]byte) {
 		b := make([]byte, n)
 		bufs = append(bufs, b)
 		if err := s.vqp.PostRecv(rnic.RecvWR{ID: first + uint64(i), Buf: b}); err != nil {
-			s.t.Fatal(err)
+			s.t.Fatalf("PostRecv: %v", err)
 		}
 	}
 	return bufs

@@ -317,7 +317,7 @@ func TestClose(t *testing.T) {
 	go func() { done <- s.Receive(NewInbound(s, 1)) }()
 	s.Close()
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
+		t.Errorf("done: %v, want %v", err, net.ErrClosed)
 	}
 	out := NewBatch(s, 1)
 	add(t, out, 1, s.Local())
