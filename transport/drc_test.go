@@ -253,9 +253,9 @@ func TestDRCExpiresByItself(t *testing.T) {
 			if n := count(); n != 0 {
 				t.Errorf("%d are left of an idle server", n)
 			}
-			if len(d.all.parts) != 0 || len(d.all.byKey) != 0 || d.all.size != 0 {
-				t.Errorf("%d portions of %d bytes are left of an idle server", len(d.all.parts), d.all.size)
-			}
+			must.Equal(t, "len(d.all.parts)", len(d.all.parts), 0)
+			must.Equal(t, "len(d.all.byKey)", len(d.all.byKey), 0)
+			must.Equal(t, "d.all.size", d.all.size, 0)
 		}
 		d.close()
 		enterDone(d, "10.0.0.1", 1, 3, 24)

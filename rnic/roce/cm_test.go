@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 const service = 20049
@@ -95,9 +96,9 @@ func TestConnect(t *testing.T) {
 		if !bytes.HasPrefix(a.qp.PrivateData(), []byte("server\x00")) || !bytes.HasPrefix(b.qp.PrivateData(), []byte("client\x00")) {
 			t.Errorf("%q, %q", a.qp.PrivateData(), b.qp.PrivateData())
 		}
-		if a.qp.ORD() != 3 || b.qp.ORD() != 5 || b.qp.IRD() != 3 {
-			t.Errorf("ORD %d and %d, IRD %d and %d", a.qp.ORD(), b.qp.ORD(), a.qp.IRD(), b.qp.IRD())
-		}
+		must.Equal(t, "a.qp.ORD()", a.qp.ORD(), 3)
+		must.Equal(t, "b.qp.ORD()", b.qp.ORD(), 5)
+		must.Equal(t, "b.qp.IRD()", b.qp.IRD(), 3)
 		operations(t, a, b, []int{0, 100, 100_000})
 		if !first {
 			a, b = b, a

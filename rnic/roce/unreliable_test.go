@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestUnreliableConnection: without loss Sends and Writes arrive, and complete when they have
@@ -57,9 +58,12 @@ func TestDatagrams(t *testing.T) {
 		from.good(1)
 		wc := b.good(1)[0]
 		src, _ := netip.AddrFromSlice(got[32:36])
-		if wc.SrcQP != from.id.QPN || wc.Len != 140 || !bytes.Equal(got[40:], pattern(100, 3)) || src != from.id.Addr {
-			t.Errorf("%v from %v", wc, src)
+		must.Equal(t, "wc.SrcQP", wc.SrcQP, from.id.QPN)
+		must.Equal(t, "wc.Len", wc.Len, 140)
+		if !bytes.Equal(got[40:], pattern(100, 3)) {
+			t.Fatalf("got[40:]: %.64x, want %.64x", got[40:], pattern(100, 3))
 		}
+		must.Equal(t, "src", src, from.id.Addr)
 		back := from.recv(2, 40+8)
 		b.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{pattern(8, 4)}, AH: &rnic.AddressHandle{Addr: src, QPN: wc.SrcQP, QKey: testQKey}})
 		b.good(1)

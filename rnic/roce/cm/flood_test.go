@@ -67,8 +67,18 @@ func TestFloodOfManySources(t *testing.T) {
 				n.from[src]++
 				b.cm.Advance(now)
 				b.serve(now, n)
-				if most := 256 + int(b.cm.Counters().Established); b.cm.Conns() > most || len(b.cm.sources) > most || len(b.cm.requests) > most || len(b.cm.timers) > 256 {
-					t.Fatalf("%d connections, %d sources", b.cm.Conns(), len(b.cm.sources))
+				most := 256 + int(b.cm.Counters().Established)
+				if b.cm.Conns() > most {
+					t.Fatalf("b.cm.Conns(): %v, want at most %v", b.cm.Conns(), most)
+				}
+				if len(b.cm.sources) > most {
+					t.Fatalf("len(b.cm.sources): %v, want at most %v", len(b.cm.sources), most)
+				}
+				if len(b.cm.requests) > most {
+					t.Fatalf("len(b.cm.requests): %v, want at most %v", len(b.cm.requests), most)
+				}
+				if len(b.cm.timers) > 256 {
+					t.Fatalf("len(b.cm.timers): %v, want at most %v", len(b.cm.timers), 256)
 				}
 			}
 		}

@@ -66,9 +66,10 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 			continue
 		}
 		answer := b.says(mad.AttrREJ)
-		if r, err := mad.ParseREJ((*mad.Data)(answer.MAD[mad.HeaderLen:])); err != nil || r.Reason != mad.RejClassVersion || r.RemoteCommID != peerID {
-			t.Errorf("%+v, %v", r, err)
-		}
+		r, err := mad.ParseREJ((*mad.Data)(answer.MAD[mad.HeaderLen:]))
+		must.Succeed(t, err)
+		must.Equal(t, "r.Reason", r.Reason, mad.RejClassVersion)
+		must.Equal(t, "r.RemoteCommID", r.RemoteCommID, peerID)
 	}
 	if d := b.cm.Receive(0, addrA, make([]byte, 255)); d != DropHeader {
 		t.Errorf("Receive: %v, want %v", d, DropHeader)

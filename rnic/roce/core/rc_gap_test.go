@@ -70,8 +70,12 @@ func TestGapNAKIsRepeated(t *testing.T) {
 			continue
 		}
 		if answers {
-			if b.state() != ERR || !errors.Is(b.vqp.Err(), ErrGap) || !errors.Is(b.vqp.Err(), rnic.ErrConnLost) {
-				t.Error(b.state(), b.vqp.Err())
+			must.Equal(t, "b.state()", b.state(), ERR)
+			if !errors.Is(b.vqp.Err(), ErrGap) {
+				t.Fatalf("b.vqp.Err(): %v, want %v", b.vqp.Err(), ErrGap)
+			}
+			if !errors.Is(b.vqp.Err(), rnic.ErrConnLost) {
+				t.Fatalf("b.vqp.Err(): %v, want %v", b.vqp.Err(), rnic.ErrConnLost)
 			}
 			continue
 		}

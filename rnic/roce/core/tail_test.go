@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestKnownTails: for payload in any pieces, with and without pad, the reported CRC
@@ -31,9 +32,9 @@ func TestKnownTails(t *testing.T) {
 			a.take(b.send()...)
 		}
 		wcs := a.completions()
-		if len(wcs) != 2 || wcs[0].Status != rnic.WCSuccess || wcs[1].Status != rnic.WCSuccess {
-			t.Fatalf("%v", wcs)
-		}
+		must.Equal(t, "len(wcs)", len(wcs), 2)
+		must.Equal(t, "wcs[0].Status", wcs[0].Status, rnic.WCSuccess)
+		must.Equal(t, "wcs[1].Status", wcs[1].Status, rnic.WCSuccess)
 		at := 0
 		for _, p := range sgl {
 			if string(mem[at:at+len(p)]) != string(p) || string(got[at:at+len(p)]) != string(p) {

@@ -30,9 +30,12 @@ func TestManyPeers(t *testing.T) {
 		fs := a.send()
 		a.want(op, uint64(i), len(data)) // without regard to a receiver
 		h, _ := fs[0].header(t)
-		if len(fs) != 1 || h.PSN != uint32(i-1)&maxPSN || h.DETH != (packet.DETH{QKey: testQKey, SrcQP: a.qp.num}) || h.DestQP != s.qp.num || h.AckReq || h.SE != (i%2 == 1) {
-			t.Fatalf("%d packets, %+v", len(fs), h)
-		}
+		must.Equal(t, "len(fs)", len(fs), 1)
+		must.Equal(t, "h.PSN", h.PSN, uint32(i-1)&maxPSN)
+		must.Equal(t, "h.DETH", h.DETH, packet.DETH{QKey: testQKey, SrcQP: a.qp.num})
+		must.Equal(t, "h.DestQP", h.DestQP, s.qp.num)
+		must.Equal(t, "h.AckReq", h.AckReq, false)
+		must.Equal(t, "h.SE", h.SE, i%2 == 1)
 		if d := s.take(fs[0]); d != Accepted {
 			t.Fatalf("take: %v, want %v", d, Accepted)
 		}
@@ -40,9 +43,13 @@ func TestManyPeers(t *testing.T) {
 		if wc.SrcQP != a.qp.num || wc.Immediate != (i%2 == 1) || wc.Immediate && wc.Value != 0x01020304 || wc.Solicited != wc.Immediate {
 			t.Errorf("%+v", wc)
 		}
-		if !bytes.Equal(buf[:20], make([]byte, 20)) || !bytes.Equal(buf[20:40], fs[0].network[:20]) || buf[20] != 0x45 {
-			t.Errorf("in front: %x", buf[:40])
+		if !bytes.Equal(buf[:20], make([]byte, 20)) {
+			t.Fatalf("buf[:20]: %.64x, want %.64x", buf[:20], make([]byte, 20))
 		}
+		if !bytes.Equal(buf[20:40], fs[0].network[:20]) {
+			t.Fatalf("buf[20:40]: %.64x, want %.64x", buf[20:40], fs[0].network[:20])
+		}
+		must.Equal(t, "buf[20]", buf[20], 0x45)
 		if src := netip.AddrFrom4([4]byte(buf[32:36])); src != addrA {
 			t.Errorf("from %v", src)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,9 +50,10 @@ func TestPortUnreachable(t *testing.T) {
 		select {
 		case r := <-refused:
 			want := out.room[:12] // the BTH of 100-byte packets except the PSN; see add
-			if r.to != to || len(r.quote) != quoted || r.quote[0] != want[0] || r.quote[11] != 100 {
-				t.Errorf("%v, %x", r.to, r.quote)
-			}
+			must.Equal(t, "r.to", r.to, to)
+			must.Equal(t, "len(r.quote)", len(r.quote), quoted)
+			must.Equal(t, "r.quote[0]", r.quote[0], want[0])
+			must.Equal(t, "r.quote[11]", r.quote[11], 100)
 		case <-time.After(time.Minute):
 			t.Error("not told of")
 		}
