@@ -202,7 +202,7 @@ func (d *sockDiag) isRemote(local netip.Addr, remote netip.AddrPort) bool {
 	}
 	typ, msg, err := d.route.ask(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, req)
 	if err == unix.ENETUNREACH || err == unix.EHOSTUNREACH {
-		return true // an answer: no route; there is one to every own address
+		return true // an answer: no route; each address of ours has one
 	}
 	return err == nil && typ == unix.RTM_NEWROUTE && len(msg) >= rtmsgLen && msg[rtmsgType] != unix.RTN_LOCAL
 }

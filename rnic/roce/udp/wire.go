@@ -13,7 +13,7 @@ import (
 // A Wire moves one address's packets, in batches. One goroutine at a time may call the sending
 // methods, and one, possibly another, Receive and Packet.
 type Wire interface {
-	// Local is the own address, with the UDP port of both ends.
+	// Local is the local address, with the UDP port of both ends.
 	Local() netip.AddrPort
 
 	// Room is the buffer for the next packet. Add appends that packet's n bytes and their ICRC to
