@@ -22,13 +22,13 @@ type Unmarshaler interface{ DecodeXDR(d *Decoder) }
 // A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, and from then on every
 // read returns zero; check Err once at the end. Opaques alias the slice.
 type Decoder struct {
-	b     []byte
-	off   int
-	items []Item
-	sink  []byte
-	sunk  bool
-	kept  bool
-	err   error
+	b          []byte
+	off        int
+	items      []Item
+	sink       []byte
+	sinkUsed   bool
+	itemInline bool
+	err        error
 }
 
 // NewDecoder returns a Decoder for b.
@@ -42,11 +42,11 @@ func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: item
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
 // SinkUsed reports whether an item has been copied to the sink.
-func (d *Decoder) SinkUsed() bool { return d.sunk }
+func (d *Decoder) SinkUsed() bool { return d.sinkUsed }
 
 // ItemKept reports whether an item was left in the message: it was not detached, and there was no
 // sink.
-func (d *Decoder) ItemKept() bool { return d.kept }
+func (d *Decoder) ItemKept() bool { return d.itemInline }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -58,8 +58,8 @@ func (d *Decoder) Fail(err error) {
 	}
 }
 
-// Hold records ErrLimit if n exceeds limit: for lengths known only after reading.
-func (d *Decoder) Hold(n, limit int) {
+// CheckLimit records ErrLimit if n exceeds limit: for lengths known only after reading.
+func (d *Decoder) CheckLimit(n, limit int) {
 	if n > limit {
 		d.Fail(ErrLimit)
 	}
@@ -211,7 +211,7 @@ func (d *Decoder) Item(limit int) []byte {
 // toSink copies an item's content to the sink.
 func (d *Decoder) toSink(b []byte) []byte {
 	if len(d.sink) == 0 || d.err != nil {
-		d.kept = d.err == nil
+		d.itemInline = d.err == nil
 		return b
 	}
 	if len(b) > len(d.sink) {
@@ -219,7 +219,7 @@ func (d *Decoder) toSink(b []byte) []byte {
 		return nil
 	}
 	b = d.sink[:copy(d.sink, b)]
-	d.sink, d.sunk = nil, true
+	d.sink, d.sinkUsed = nil, true
 	return b
 }
 

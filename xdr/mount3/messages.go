@@ -14,7 +14,7 @@ func (a *PathArgs) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, a) }
 func (a *PathArgs) DecodeXDR(d *xdr.Decoder) {
 	*a = PathArgs{}
 	unmarshal(d, a, 4+MaxPath)
-	d.Hold(len(a.Path), MaxPath)
+	d.CheckLimit(len(a.Path), MaxPath)
 }
 
 // A MntRes is MNT's result. Its error arm has only Status.
@@ -32,8 +32,8 @@ func (r *MntRes) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, r) }
 func (r *MntRes) DecodeXDR(d *xdr.Decoder) {
 	*r = MntRes{}
 	unmarshal(d, r, 4+4+MaxHandle+4+4*MaxFlavor)
-	d.Hold(len(r.Handle), MaxHandle)
-	d.Hold(len(r.Flavors), MaxFlavor)
+	d.CheckLimit(len(r.Handle), MaxHandle)
+	d.CheckLimit(len(r.Flavors), MaxFlavor)
 }
 
 // A Mount is one DUMP entry: a client host and its mounted directory (mountbody).
@@ -57,9 +57,9 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	for start := d.Offset(); d.Bool(); {
 		var m Mount
 		unmarshal(d, &m, 8+xdr.RoundUp(maxName)+MaxPath)
-		d.Hold(len(m.Host), maxName)
-		d.Hold(len(m.Dir), MaxPath)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		d.CheckLimit(len(m.Host), maxName)
+		d.CheckLimit(len(m.Dir), MaxPath)
+		if d.CheckLimit(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Mounts = append(r.Mounts, m)
@@ -97,7 +97,7 @@ func (r *ExportRes) DecodeXDR(d *xdr.Decoder) {
 		var p PathArgs
 		p.DecodeXDR(d)
 		x := Export{Dir: p.Path, Groups: decodeGroups(d)}
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		if d.CheckLimit(d.Offset()-start, MaxList); d.Err() != nil {
 			return
 		}
 		r.Exports = append(r.Exports, x)
@@ -111,8 +111,8 @@ func decodeGroups(d *xdr.Decoder) []string {
 	for start := d.Offset(); d.Bool(); {
 		var g group
 		unmarshal(d, &g, 4+xdr.RoundUp(maxName))
-		d.Hold(len(g.Name), maxName)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		d.CheckLimit(len(g.Name), maxName)
+		if d.CheckLimit(d.Offset()-start, MaxList); d.Err() != nil {
 			return nil
 		}
 		list = append(list, g.Name)

@@ -22,7 +22,7 @@ func (b *Binding) DecodeXDR(d *xdr.Decoder) {
 	*b = Binding{}
 	_ = xdr.Unmarshal(d, b, bindingSize)
 	for _, s := range []string{b.Netid, b.Addr, b.Owner} {
-		d.Hold(len(s), maxString)
+		d.CheckLimit(len(s), maxString)
 	}
 }
 
@@ -55,7 +55,7 @@ func (r *ListRes) DecodeXDR(d *xdr.Decoder) {
 	for start := d.Offset(); d.Bool(); {
 		var b Binding
 		b.DecodeXDR(d)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		if d.CheckLimit(d.Offset()-start, MaxList); d.Err() != nil {
 			r.Bindings = nil
 			return
 		}

@@ -47,7 +47,7 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	for start := d.Offset(); d.Bool(); {
 		var m Mapping
 		m.DecodeXDR(d)
-		if d.Hold(d.Offset()-start, MaxList); d.Err() != nil {
+		if d.CheckLimit(d.Offset()-start, MaxList); d.Err() != nil {
 			r.Mappings = nil
 			return
 		}
