@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mounter"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // mountsIn are the mounts below the directories that demonstrations make in dir.
@@ -23,7 +24,7 @@ func mountsIn(t *testing.T, dir string) (lines []string) {
 	t.Helper()
 	all, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(all)) {
 		if strings.Contains(line, dir) {
@@ -62,9 +63,7 @@ func TestBenchMountMeasuresEveryRow(t *testing.T) {
 	for name, args := range map[string][]string{"a server of its own": few, "another's": append(few, rdma+"/dir")} {
 		t.Run(name, func(t *testing.T) {
 			var r bench.MountReport
-			if err := json.Unmarshal([]byte(nfs(t, args...)), &r); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(nfs(t, args...)), &r))
 			if len(r.Data) != 3 || len(r.Pairs) != 7 || len(r.Skipped) != 0 || r.Verified == 0 {
 				t.Errorf("%d and %d rows, %q skipped, %d bytes verified", len(r.Data), len(r.Pairs), r.Skipped, r.Verified)
 			}

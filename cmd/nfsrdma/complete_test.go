@@ -7,22 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestRemotePathsComplete(t *testing.T) {
 	dir := t.TempDir()
 	rdma, tcp := serveDir(t, dir)
 	for _, name := range []string{"file one", "file2", ".hidden", "other", "new\nline"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "sub", "deep"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("sub", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "sub", "deep"), 0o700))
+	must.Succeed(t, os.Symlink("sub", filepath.Join(dir, "link")))
 	host := strings.TrimPrefix(tcp, "nfs://")
 	for typed, want := range map[string]string{
 		rdma + "/dir/fi":               rdma + "/dir/file%20one " + rdma + "/dir/file2 :4",

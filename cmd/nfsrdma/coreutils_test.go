@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,19 +45,13 @@ func (w *twin) fresh() (local, served, url string) {
 	local, served = filepath.Join(w.local, name), filepath.Join(w.served, name)
 	for _, top := range []string{local, served} {
 		for _, d := range []string{"d/e", "z", "full/sub"} {
-			if err := os.MkdirAll(filepath.Join(top, d), 0o755); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Succeed(w.t, os.MkdirAll(filepath.Join(top, d), 0o755))
 		}
 		for _, f := range []string{"f", "g", "d/h", "full/1", "full/2", "full/sub/3"} {
-			if err := os.WriteFile(filepath.Join(top, f), []byte(f+"\n"), 0o644); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Succeed(w.t, os.WriteFile(filepath.Join(top, f), []byte(f+"\n"), 0o644))
 		}
 		for l, target := range map[string]string{"lf": "f", "ld": "d", "dang": "nope", "loop": "loop"} {
-			if err := os.Symlink(target, filepath.Join(top, l)); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Succeed(w.t, os.Symlink(target, filepath.Join(top, l)))
 		}
 		w.setTimes(top)
 	}
@@ -69,15 +64,11 @@ func (w *twin) setTimes(top string) {
 	recent := time.Now().Add(-48 * time.Hour).Truncate(time.Hour)
 	for name, when := range map[string]time.Time{"f": recent, "g": old, "d/h": recent.Add(time.Minute), "d/e": old, "d": recent.Add(time.Hour),
 		"z": old.Add(time.Hour), "full/1": old, "full/2": old, "full/sub/3": old, "full/sub": recent, "full": old.Add(time.Minute), ".": recent} {
-		if err := os.Chtimes(filepath.Join(top, name), when, when); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, os.Chtimes(filepath.Join(top, name), when, when))
 	}
 	for _, l := range []string{"lf", "ld", "dang", "loop"} {
 		ts := []unix.Timespec{{Sec: old.Unix()}, {Sec: old.Unix() + int64(len(l))}}
-		if err := unix.UtimesNanoAt(unix.AT_FDCWD, filepath.Join(top, l), ts, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, unix.UtimesNanoAt(unix.AT_FDCWD, filepath.Join(top, l), ts, unix.AT_SYMLINK_NOFOLLOW))
 	}
 }
 
@@ -143,7 +134,7 @@ func lookOf(t *testing.T, top string) string {
 		fmt.Fprintf(&b, "%s %v %d %s %q\n", strings.TrimPrefix(p, top), fi.Mode(), links, target, content)
 		return nil
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return b.String()
 }

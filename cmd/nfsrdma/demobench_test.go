@@ -17,7 +17,7 @@ func TestCompareDemo(t *testing.T) {
 	}
 	var out strings.Builder
 	if err := compareDemo(&out, report(200000, 3000, 2000), report(100000, 2500, 4000)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compareDemo: %v", err)
 	}
 	const want = `                  NFS over RDMA     NFS over TCP   RDMA / TCP
        GETATTR   200000 calls/s   100000 calls/s         2.00
@@ -31,7 +31,7 @@ In this run RDMA, with CRCs, is faster for GETATTR and READ 1 MiB, TCP for WRITE
 	for meaning, tcp := range map[string]*bench.Report{"RDMA, with CRCs, is faster for all.": report(1, 1, 1), "TCP is faster for all than RDMA with CRCs.": report(9, 9, 9)} {
 		out.Reset()
 		if err := compareDemo(&out, report(2, 2, 2), tcp); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compareDemo: %v", err)
 		}
 		if !strings.Contains(out.String(), "In this run "+meaning) {
 			t.Errorf("%q, want %q", out.String(), meaning)

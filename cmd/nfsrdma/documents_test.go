@@ -93,12 +93,12 @@ func eachDocument(t *testing.T, f func(path, text string)) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("fs.WalkDir: %v", err)
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile("../../" + path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		f(path, string(text))
 	}
@@ -147,7 +147,7 @@ func TestWrongFlagsAreFound(t *testing.T) {
 func TestDocumentsNameMetrics(t *testing.T) {
 	list, err := program.Metrics()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Metrics: %v", err)
 	}
 	there := map[string]bool{}
 	for _, m := range list {

@@ -18,7 +18,7 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() {

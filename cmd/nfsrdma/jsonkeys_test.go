@@ -25,7 +25,7 @@ func TestDocumentedKeys(t *testing.T) {
 		jsontest.Fill(v)
 		b, err := json.Marshal(v)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("json.Marshal: %v", err)
 		}
 		jsontest.Documented(t, "../../docs", "nfsrdma", strings.Fields(command), string(b))
 	}
@@ -33,7 +33,7 @@ func TestDocumentedKeys(t *testing.T) {
 	var figures mountFigures
 	jsontest.Fill(&figures)
 	if err := printFigures(&out, &figures, true); err != nil {
-		t.Fatal(err)
+		t.Fatalf("printFigures: %v", err)
 	}
 	jsontest.Documented(t, "../../docs", "nfsrdma", []string{"mountstats"}, out.String())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/listing"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
@@ -32,7 +33,7 @@ func serveHuge(t *testing.T, asked func(listed int)) string {
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{
 		{Name: "/mem", FS: memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { srv.Close() })
 	list := slices.Clone(srv.Programs())
@@ -118,9 +119,7 @@ func TestNamesOfAnyBytesCanBeScripted(t *testing.T) {
 	_, base := serveDir(t, dir)
 	odd := []string{"new\nline", "\xff\xfe", "sp ace", "quo'te", "\x1b[31m"}
 	for _, n := range odd {
-		if err := os.WriteFile(dir+"/"+n, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(dir+"/"+n, nil, 0o600))
 	}
 	slices.Sort(odd)
 	if got := strings.Split(strings.TrimSuffix(nfs(t, "ls", "--zero", base+"/dir"), "\x00"), "\x00"); !slices.Equal(got, odd) {
@@ -138,7 +137,7 @@ func TestNamesOfAnyBytesCanBeScripted(t *testing.T) {
 		if o.NameBase64 != "" {
 			b, err := base64.StdEncoding.DecodeString(o.NameBase64)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("DecodeString: %v", err)
 			}
 			name = string(b)
 		}

@@ -14,15 +14,14 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestFileCommands(t *testing.T) {
 	both(t, func(t *testing.T, base string) {
 		d := base + "/mem/" + t.Name()
 		local := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(local, []byte("hello\n"), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(local, []byte("hello\n"), 0o640))
 		nfs(t, "mkdir", "-p", d+"/a/b")
 		nfs(t, "cp", "-q", local, d+"/a")
 		if out := nfs(t, "cat", d+"/a/f", d+"/a/f"); out != "hello\nhello\n" {
@@ -80,21 +79,13 @@ func sampleTree(t *testing.T) string {
 	noise := rand.NewChaCha8([32]byte{1})
 	write := func(name string, n int, mode fs.FileMode) {
 		name = filepath.Join(top, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		b := make([]byte, n)
 		_, _ = noise.Read(b)
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, b, 0o600))
+		must.Succeed(t, os.Chmod(name, mode))
 		when = when.Add(time.Hour + 7)
-		if err := os.Chtimes(name, when, when); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(name, when, when))
 	}
 	for _, n := range []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20, 1<<20 + 1, 3<<20 + 1} {
 		write("sizes/"+strings.Repeat("n", n%7+1)+"-"+string(rune('a'+n%26))+time.Duration(n).String(), n, 0o644)
@@ -103,21 +94,13 @@ func sampleTree(t *testing.T) string {
 		write("deep/"+strings.Repeat("d/", i%6)+"f"+time.Duration(i).String(), i*3, fs.FileMode(0o400|i%0o100))
 	}
 	for link, target := range map[string]string{"abs": "/etc/hosts", "dangling": "no/where", "deep/rel": "../sizes", "weird name\n": "x"} {
-		if err := os.Symlink(target, filepath.Join(top, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(top, link)))
 	}
-	if err := os.Mkdir(filepath.Join(top, "empty"), 0o711); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(top, "deep"), 0o750|fs.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(top, "empty"), 0o711))
+	must.Succeed(t, os.Chmod(filepath.Join(top, "deep"), 0o750|fs.ModeSticky))
 	for _, d := range []string{"empty", "deep/d", "deep", "sizes", "."} {
 		when = when.Add(time.Hour + 7)
-		if err := os.Chtimes(filepath.Join(top, d), when, when); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(filepath.Join(top, d), when, when))
 	}
 	return top
 }
@@ -128,7 +111,7 @@ func TestCopyTree(t *testing.T) {
 	src := sampleTree(t)
 	want, err := treeSum(os.DirFS(src))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("treeSum: %v", err)
 	}
 	both(t, func(t *testing.T, base string) {
 		back := filepath.Join(t.TempDir(), "back")
@@ -151,7 +134,7 @@ func TestCopyTree(t *testing.T) {
 			}
 			got, err := treeSum(os.DirFS(back))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("treeSum: %v", err)
 			}
 			if got != want {
 				t.Fatalf("round %d: the tree that came back differs", round)
@@ -164,9 +147,7 @@ func TestCopyRefuses(t *testing.T) {
 	_, base := serve(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("x"), 0o600))
 	nfs(t, "mkdir", base+"/mem/d")
 	for _, args := range [][]string{
 		{"cp", base + "/mem/no", dir},

@@ -71,7 +71,7 @@ func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 		"mount": false, "umount": false, "mountstats": false, "top": false, "demo": false, "man": false} {
 		cmd, _, err := root.Find([]string{command})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Find: %v", err)
 		}
 		f := cmd.Flags().Lookup("proto")
 		if shown := f != nil && !f.Hidden; shown != want {
@@ -100,7 +100,7 @@ func TestProtoAuto(t *testing.T) {
 	serveAt(t, addr, func(rpc *transport.Server) {
 		l, err := transport.Listen(addr + ":2049")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		go rpc.ServeTCP(l)
 	})
@@ -127,7 +127,7 @@ func TestServerOfRoCEAlone(t *testing.T) {
 	serveAt(t, addr, func(rpc *transport.Server) {
 		l, err := dev.Listen("udp", addr+":20049")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		go rpc.ServeRDMA(dev, l)
 	})
@@ -142,7 +142,7 @@ func serveAt(t *testing.T, addr string, listen func(*transport.Server)) {
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{{Name: "/mem", FS: memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	t.Cleanup(func() {

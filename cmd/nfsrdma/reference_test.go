@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/volumes"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/spf13/cobra"
 )
 
@@ -29,23 +30,19 @@ func TestReference(t *testing.T) {
 	s := &session.Session{}
 	pages, err := reference.Pages("../..", reference.Programs{Client: newRoot(s), Helper: newHelper(s), Server: program.NewRoot(nil), Volumes: volumesRoot()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pages: %v", err)
 	}
 	if *update {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(dir, 0o755))
 	}
 	for name, want := range pages {
 		path := filepath.Join(dir, name)
 		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(want), 0o644))
 		}
 		got, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		if string(got) != want {
 			t.Errorf("%s is out of date: run %s", path, reference.Update)
@@ -53,7 +50,7 @@ func TestReference(t *testing.T) {
 	}
 	there, err := filepath.Glob(dir + "/*")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for i := range there {
 		there[i] = filepath.Base(there[i])

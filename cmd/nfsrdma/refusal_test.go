@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // serveSquashed exports a private directory of this user in memory, with all callers mapped to
@@ -20,7 +21,7 @@ func serveSquashed(t *testing.T) string {
 	squash := nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody}
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, Exports: []nfsserver.Export{{Name: "/mem", FS: tree}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { srv.Close() })
 	_, tcp := servePrograms(t, srv.Programs()...)
@@ -30,9 +31,7 @@ func serveSquashed(t *testing.T) string {
 func TestRefusedCommands(t *testing.T) {
 	url := serveSquashed(t)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	want := "perhaps uid "
 	if os.Geteuid() == 0 {
 		want = "root acts as another user there (root_squash; to change it: no_root_squash in exports(5); nfsrdmad: --no-root-squash)"
@@ -67,9 +66,7 @@ func TestRefusedCommands(t *testing.T) {
 // TestPortInALocalPath: HOST:PORT/path is parsed as a local path, which the user did not mean.
 func TestPortInALocalPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	for _, args := range [][]string{{"cp", file, "server:35049/mnt/"}, {"cp", "server:35049/mnt/a", file}, {"mv", file, "server:35049/mnt/"}} {
 		_, errs, code := try(t, args...)
 		if code != 1 || !strings.Contains(errs, "a port is written nfsrdma://HOST:PORT/export/path") {

@@ -48,7 +48,7 @@ func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	mem := memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})
@@ -56,7 +56,7 @@ func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 		{Name: "/mem", FS: mem}, {Name: "/dir", FS: tree},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { srv.Close() })
 	return servePrograms(t, srv.Programs()...)
@@ -69,11 +69,11 @@ func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp stri
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	tl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	done := make(chan struct{}, 2)
 	go func() { rpc.ServeRDMA(dev, rl); done <- struct{}{} }()

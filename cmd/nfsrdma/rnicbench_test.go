@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/bench"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestRnicBench(t *testing.T) {
 	var r bench.VerbsReport
-	if err := json.Unmarshal([]byte(nfs(t, "rnic-bench", "--duration", "2ms", "--json")), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(nfs(t, "rnic-bench", "--duration", "2ms", "--json")), &r))
 	if want := 4 * (2*6 + 1); len(r.Figures) != want || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
 		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
 	}
@@ -25,7 +24,7 @@ func TestRnicBench(t *testing.T) {
 	}
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	for _, word := range []string{"raw TCP:", "CRC off, markers on", "RDMA Read", "Send and answer"} {
 		if !strings.Contains(b.String(), word) {

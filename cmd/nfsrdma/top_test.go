@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/child"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -99,7 +100,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *pty {
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenFile: %v", err)
 	}
 	t.Cleanup(func() { slave.Close() })
 	p := &pty{master: master, slave: slave, end: make(chan error, 1)}
@@ -110,7 +111,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *pty {
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	go p.read()
@@ -133,16 +134,14 @@ func (p *pty) read() {
 
 func (p *pty) resize(t *testing.T, columns, lines uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: lines}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: lines}))
 }
 
 func (p *pty) termios(t *testing.T) unix.Termios {
 	t.Helper()
 	as, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.IoctlGetTermios: %v", err)
 	}
 	return *as
 }
@@ -172,7 +171,7 @@ func (p *pty) await(t *testing.T, after int, word string) int {
 func (p *pty) press(t *testing.T, keys string) {
 	t.Helper()
 	if _, err := p.master.WriteString(keys); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteString: %v", err)
 	}
 }
 
@@ -230,7 +229,7 @@ func TestTopSuspended(t *testing.T) {
 	// A group without a parent in its session is not stopped by the terminal: the signal comes from
 	// here.
 	if err := p.cmd.Process.Signal(unix.SIGTSTP); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Signal: %v", err)
 	}
 	at = p.await(t, at, "\x1b[?1049l")
 	for begin := time.Now(); p.termios(t) != p.before || !stopped(t, p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
@@ -239,7 +238,7 @@ func TestTopSuspended(t *testing.T) {
 		}
 	}
 	if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Signal: %v", err)
 	}
 	at = p.await(t, at, "\x1b[?1049h")
 	p.await(t, at, "\nREAD ")
@@ -254,7 +253,7 @@ func TestTopSuspended(t *testing.T) {
 func stopped(t *testing.T, pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return strings.HasPrefix(state, "T")

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/nfsrdmad/program"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestFormat: the command makes a volume, and refuses a second one.
@@ -52,9 +53,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("from the environment: %+v, %v", n, err)
 	}
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("from a file\r\nand more\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("from a file\r\nand more\n"), 0o600))
 	n = juicefs.New{AccessKey: "given"}
 	if err := keys(&n, file); err != nil || n.AccessKey != "given" || n.SecretKey != "from a file" {
 		t.Errorf("from a file: %+v, %v", n, err)

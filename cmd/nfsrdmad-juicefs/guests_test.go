@@ -75,7 +75,7 @@ func (c *client) equip(programs string) {
 		machine.Skip(c.t, "needs rpc.statd (Debian: nfs-common)")
 	}
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("FromHost: %v", err)
 	}
 	c.run("client_up && ip link set lo up; mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind -w && " + statd + " --no-notify")
 }
@@ -92,7 +92,7 @@ func (c *client) run(script string) string {
 	c.t.Helper()
 	out, err := c.try(script)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("try: %v", err)
 	}
 	return out
 }

@@ -90,7 +90,7 @@ func dial(t *testing.T, addr string) *nfsclient.Client {
 	t.Helper()
 	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -103,7 +103,7 @@ func TestServerKilled(t *testing.T) {
 	a, b := dial(t, first.addr()), dial(t, second.addr())
 	root, err := a.MountHandle(t.Context(), "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountHandle: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -115,7 +115,7 @@ func TestServerKilled(t *testing.T) {
 	for i := range writers {
 		made, err := a.Create(ctx, root, fmt.Sprint("f", i), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o600}, nfs3.Verf{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 		w := &writer{n: i, fh: made.FH}
 		wg.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/juicedata/juicefs/pkg/meta"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
@@ -30,15 +31,15 @@ func newLocker(t *testing.T, p *process, name, file string) *locker {
 	c := dial(t, p.addr())
 	root, err := c.MountHandle(t.Context(), "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountHandle: %v", err)
 	}
 	found, err := c.Lookup(t.Context(), root, file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lookup: %v", err)
 	}
 	rpc, err := transport.DialTCP(t.Context(), p.addr(), transport.ClientConfig{Cred: transport.Cred{Flavor: 1, Machine: name}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialTCP: %v", err)
 	}
 	t.Cleanup(func() { rpc.Close() })
 	return &locker{t, rpc, name, found.FH}
@@ -51,7 +52,7 @@ func (l *locker) lock() nlm4.Status {
 	p := transport.Proc{Prog: nlm4.Program, Vers: nlm4.Version, Proc: nlm4.ProcLock, Name: "LOCK", MaxReply: 8 << 10}
 	var res nlm4.Res
 	if err := l.rpc.Call(l.t.Context(), &p, &args, &res, nil, 0); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Call: %v", err)
 	}
 	return res.Status
 }
@@ -86,7 +87,7 @@ func (c *cluster) sessions() int {
 	defer func() { _ = m.Shutdown() }()
 	list, err := m.ListSessions()
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("ListSessions: %v", err)
 	}
 	return len(list)
 }
@@ -179,9 +180,7 @@ func (c *cluster) endSession(p *process) {
 		conf.Sid = in.Sid
 		m = meta.NewClient(c.url, conf)
 		_, err := m.Load(false)
-		if err := errors.Join(err, m.CloseSession(), m.Shutdown()); err != nil {
-			c.t.Fatal(err)
-		}
+		must.Succeed(c.t, err, m.CloseSession(), m.Shutdown())
 		ended = true
 	}
 	if !ended {

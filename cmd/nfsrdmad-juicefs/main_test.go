@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/several"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -82,17 +83,11 @@ func TestNamesOfExports(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	full := filepath.Join(dir, "full")
-	if err := os.MkdirAll(filepath.Join(full, "photos"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(full, "photos"), 0o755))
 	exports := filepath.Join(dir, "exports")
-	if err := os.WriteFile(exports, []byte("/other *(rw)\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(exports, []byte("/other *(rw)\n"), 0o644))
 	subtree := filepath.Join(dir, "subtree")
-	if err := os.WriteFile(subtree, []byte("/vol *(rw,subtree_check)\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(subtree, []byte("/vol *(rw,subtree_check)\n"), 0o644))
 	volume := filepath.Join(dir, "volume") + "=/vol"
 	for want, args := range map[string][]string{
 		"name a volume":        {},
@@ -121,7 +116,7 @@ func TestFlagsOfVolumes(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.AddFlags(f)
 	if err := f.Parse(strings.Fields("--cache-dir /c --cache-size 2G --buffer-size 64M --upload-limit 10 --download-limit 20 --max-uploads 3 --heartbeat 2s --io-retries 4 --subdir d")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	o, err := s.options(true)
 	want := juicefs.Options{Dir: "d", CacheDir: "/c", CacheSize: 2 << 30, BufferSize: 64 << 20, UploadLimit: 10, DownloadLimit: 20, MaxUploads: 3,
@@ -199,7 +194,7 @@ func mount(t *testing.T, addr, name string) (*nfsclient.FS, error) {
 	t.Helper()
 	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c.Mount(t.Context(), name)
@@ -212,17 +207,17 @@ func TestEmbeddedVolume(t *testing.T) {
 	s := serve(t, dir, "--no-root-squash")
 	fs, err := mount(t, s.addr, dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	if err := fs.WriteFile(t.Context(), "f", []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
 	if out := s.stop(); !strings.Contains(out, "serving "+dir+" (read-write)") {
 		t.Errorf("it has told:\n%s", out)
 	}
 	s = serve(t, dir+"=/other", "--no-root-squash", "--read-only")
 	if fs, err = mount(t, s.addr, "/other"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("mount: %v", err)
 	}
 	if b, err := fs.ReadFile(t.Context(), "f"); err != nil || string(b) != "kept" {
 		t.Errorf("after the restart %q, %v", b, err)
@@ -239,9 +234,7 @@ func TestRulesOfVolumes(t *testing.T) {
 	file := filepath.Join(dir, "exports")
 	rules := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	rules("/vol 192.0.2.1(rw)\n")
 	s := serve(t, filepath.Join(dir, "volume")+"=/vol", "--exports", file)
@@ -251,9 +244,7 @@ func TestRulesOfVolumes(t *testing.T) {
 	rules("/vol 127.0.0.0/8(rw,no_root_squash,insecure)\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	var fs *nfsclient.FS
 	for fs == nil {
 		var err error
@@ -262,7 +253,7 @@ func TestRulesOfVolumes(t *testing.T) {
 		}
 	}
 	if err := fs.WriteFile(t.Context(), "f", []byte("x"), 0o600); err != nil {
-		t.Error(err)
+		t.Errorf("WriteFile: %v", err)
 	}
 }
 

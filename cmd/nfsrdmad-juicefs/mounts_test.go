@@ -134,7 +134,7 @@ func (c *cluster) nfsrdma(args ...string) (out []byte, err error) {
 	c.t.Helper()
 	bin, err := builtClient()
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("builtClient: %v", err)
 	}
 	return exec.Command(filepath.Join(bin, "nfsrdma"), args...).CombinedOutput()
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // outage is how long the object storage is away: a minute with NFSRDMA_FULL=1.
@@ -204,9 +205,7 @@ func TestObjectStorageFull(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
 	disk := t.TempDir()
-	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=8m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mount("none", disk, "tmpfs", 0, "size=8m"))
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
 	c := newServersOn(t, juicefstest.Redis, juicefstest.StartS3In(t, disk), "--io-retries", "2")
 	c.mount("timeo=100", 0)
@@ -223,9 +222,7 @@ func TestObjectStorageFull(t *testing.T) {
 	w.await(2)
 	t.Logf("told %s", w.results()[1])
 	told(t, w, 2, "ENOSPC")
-	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(disk, "filler")))
 	w.do(1)
 	told(t, w, 3, "stored")
 	w.end()

@@ -57,7 +57,7 @@ func (p *process) start() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("os.OpenFile: %v", err)
 	}
 	defer log.Close()
 	cmd := exec.Command(os.Args[0])
@@ -65,7 +65,7 @@ func (p *process) start() {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("cmd.Start: %v", err)
 	}
 	ended := make(chan struct{})
 	go func() {

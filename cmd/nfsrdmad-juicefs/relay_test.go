@@ -35,7 +35,7 @@ func startRelay(t *testing.T, host, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	r := &relay{t: t, l: l, to: to, lost: make(chan struct{}, 1), conns: map[net.Conn]bool{}}
 	r.wg.Go(r.accept)

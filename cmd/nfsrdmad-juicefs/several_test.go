@@ -18,7 +18,7 @@ func TestSeveral(t *testing.T) {
 	w := several.NewWorld("several")
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("w.Close: %v", err)
 		}
 	})
 	for _, m := range []struct {
@@ -32,12 +32,12 @@ func TestSeveral(t *testing.T) {
 	} {
 		c.mount(m.options, m.server)
 		if err := w.Process(m.kind, c.mounts[len(c.mounts)-1]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Process: %v", err)
 		}
 	}
 	bin, err := builtClient()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("builtClient: %v", err)
 	}
 	w.Add(several.Kind{Name: "the commands at the first server", Command: true},
 		&several.Commands{Program: filepath.Join(bin, "nfsrdma"), URL: "nfs://" + c.servers[0].addr() + "/vol", File: filepath.Join(t.TempDir(), "file")})
@@ -47,11 +47,11 @@ func TestSeveral(t *testing.T) {
 	}
 	taken, err := w.Check(1, 1500, failed)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Check: %v", err)
 	}
 	cells, err := w.CheckMatrix([][2]int{{1, 0}, {0, 1}, {0, 2}, {2, 0}}, 1, 20, func(failure error) { failed(failure) })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CheckMatrix: %v", err)
 	}
 	t.Logf("%d steps and %d cells", taken, cells)
 }

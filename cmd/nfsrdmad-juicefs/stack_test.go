@@ -31,7 +31,7 @@ func (c *cluster) atServer(s *process, name string, n int) {
 	c.t.Helper()
 	fs, err := mount(c.t, s.addr(), "/vol")
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("mount: %v", err)
 	}
 	got, err := fs.ReadFile(c.t.Context(), name)
 	if err != nil || len(got) != recordPlaces*recordSize {
@@ -103,7 +103,7 @@ func distinct(t *testing.T, all []string) int {
 	for _, text := range all {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("strconv.Atoi: %v", err)
 		}
 		got = append(got, n)
 	}

@@ -46,12 +46,12 @@ func dialWith(t *testing.T, addr string, o nfsclient.Options) *handleClient {
 	o.CallTimeout = transport.Hard
 	c, err := nfsclient.Dial(t.Context(), addr, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	root, err := c.MountHandle(t.Context(), "/vol")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountHandle: %v", err)
 	}
 	return &handleClient{c, t, root}
 }
@@ -251,10 +251,10 @@ func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	close(release)
 	c.s3.Mend()
 	if err := <-done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("at its end: %v", err)
 	}
 	if _, err := a.Commit(t.Context(), fh, 0, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Commit: %v", err)
 	}
 	b := dialRDMA(t, c.servers[1])
 	got := make([]byte, most)

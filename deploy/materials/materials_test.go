@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // given returns the build information of a program with a module, a replaced one, and one replaced
@@ -68,7 +69,7 @@ func TestRun(t *testing.T) {
 	var one, two bytes.Buffer
 	for _, w := range []*bytes.Buffer{&one, &two} {
 		if err := run(w, os.Args[0], ""); err != nil {
-			t.Fatal(err)
+			t.Fatalf("run: %v", err)
 		}
 	}
 	var b bill
@@ -77,7 +78,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "today")
 	if err := run(&one, os.Args[0], ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
-		t.Error(err)
+		t.Errorf("run: %v, want %q", err, "SOURCE_DATE_EPOCH")
 	}
 	if err := run(&one, "main.go", ""); err == nil {
 		t.Error("a text is no program")
@@ -89,13 +90,13 @@ func TestRun(t *testing.T) {
 func TestNotices(t *testing.T) {
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("buildinfo.ReadFile: %v", err)
 	}
 	// This test has no modules in it; this one is in the programs.
 	info.Deps = []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v1.10.2"}}
 	file := filepath.Join(t.TempDir(), "NOTICES")
 	if err := writeNotices(file, info); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writeNotices: %v", err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), "The Go Authors") || !strings.Contains(string(text), "Module github.com/spf13/cobra v1.10.2: LICENSE.txt\n") {
@@ -113,17 +114,13 @@ func TestNoticesOfParts(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
 	if err := appendNotices(&out, "x", dir); err == nil || !strings.Contains(err.Error(), "no license") {
-		t.Error(err)
+		t.Errorf("appendNotices: %v, want %q", err, "no license")
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "part"), 0o755), os.WriteFile(filepath.Join(dir, "part/LICENSE"), []byte("text"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "part"), 0o755), os.WriteFile(filepath.Join(dir, "part/LICENSE"), []byte("text"), 0o644))
 	if got, err := noticesIn(dir); err != nil || strings.Join(got, " ") != "part/LICENSE" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "COPYING.md"), []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "COPYING.md"), []byte("text"), 0o644))
 	if got, err := noticesIn(dir); err != nil || strings.Join(got, " ") != "COPYING.md" {
 		t.Errorf("%q, %v", got, err)
 	}

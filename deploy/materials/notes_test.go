@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestReleaseNotes: a version gives its section, complete and without its heading, with links to
@@ -17,17 +19,13 @@ func TestReleaseNotes(t *testing.T) {
 	dir := t.TempDir()
 	script, err := os.ReadFile("../notes")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "deploy"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "deploy"), 0o755))
 	log := "# Changelog\n\nWhat users notice.\n\n## Unreleased\n\n### Added\n\n- new ([docs/admin.md](docs/admin.md#x)).\n\n" +
 		"## 1.10.0 (2026-02-03)\n\n- ten\n\n- [security](SECURITY.md)\n\n## 1.1.0 (2026-01-02)\n\n- one\n\n## 1.0.0\n\n"
 	for name, text := range map[string]string{"deploy/notes": string(script), "CHANGELOG.md": log} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	const blob = "https://github.com/nfsrdma/nfsrdma/blob/"
 	for version, want := range map[string]string{
@@ -45,7 +43,7 @@ func TestReleaseNotes(t *testing.T) {
 	// This repository's changelog has its releases. The unreleased section may be empty.
 	released, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	newest := regexp.MustCompile(`(?m)^## ([0-9.]+) \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$`).FindSubmatch(released)
 	if newest == nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 	"github.com/sirupsen/logrus"
@@ -33,7 +34,7 @@ func handle(t testing.TB, s string) nfs3.FH {
 	t.Helper()
 	fh, err := nfs3.MakeFH([]byte(s))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MakeFH: %v", err)
 	}
 	return fh
 }
@@ -151,7 +152,7 @@ func end(t *testing.T, l *Log) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("l.Close: %v", err)
 	}
 }
 
@@ -172,7 +173,7 @@ func numbers(t *testing.T, data []byte) (names []int, lost int) {
 		}
 		n, err := strconv.Atoi(r.Name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("strconv.Atoi: %v", err)
 		}
 		if n != len(names)+lost {
 			t.Fatalf("record %d comes after %d and %d that are lost", n, len(names), lost)
@@ -242,7 +243,7 @@ func TestCloseSaysWhatIsNotWritten(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := l.Close(ctx); err == nil || !strings.Contains(err.Error(), "records that are not written: 3") {
-		t.Error(err)
+		t.Errorf("l.Close: %v, want %q", err, "records that are not written: 3")
 	}
 	<-l.done
 }
@@ -252,7 +253,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	l, err := Open(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	l.reopenWait = time.Minute // a shared disk may be slow
 	const n = 20000
@@ -270,14 +271,12 @@ func TestRotationUnderLoad(t *testing.T) {
 	var files []string
 	for i := range 5 {
 		files = append(files, fmt.Sprint(path, i))
-		if err := os.Rename(path, files[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Rename(path, files[i]))
 		if err := l.Reopen(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Reopen: %v", err)
 		}
 		if err := l.Reopen(); err != nil { // the same file: nothing changes
-			t.Fatal(err)
+			t.Fatalf("Reopen: %v", err)
 		}
 	}
 	<-sent
@@ -286,7 +285,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	for _, f := range append(files, path) {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			t.Errorf("%s ends in a line", f)
@@ -319,12 +318,12 @@ func TestFullDiskIsReplaced(t *testing.T) {
 		}
 	}
 	if err := l.Reopen(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reopen: %v", err)
 	}
 	end(t, l)
 	more, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	whole := d.data[:bytes.LastIndexByte(d.data, '\n')+1]
 	if names, lost := numbers(t, append(whole, more...)); len(names) != 10 || lost != 0 {
@@ -336,21 +335,15 @@ func TestFullDiskIsReplaced(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit")
-	if err := os.WriteFile(path, []byte("{}\n{\"cut"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte("{}\n{\"cut"), 0o600))
 	l, err := Open(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	l.reopenWait = time.Minute
 	l.Change(sample(t, "0"))
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("elsewhere", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Rename(path, path+".1"))
+	must.Succeed(t, os.Symlink("elsewhere", path))
 	if err := l.Reopen(); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Reopen: %v", err)
 	}
@@ -362,15 +355,13 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%v: %s", err, b)
 	}
 	if l, err = Open(path + ".new"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	end(t, l)
 	if info, err := os.Stat(path + ".new"); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := unix.Mkfifo(path+".fifo", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Mkfifo(path+".fifo", 0o600))
 	for name, want := range map[string]string{path: "symbolic link", path + ".fifo": "not a regular file", dir: "is a directory", dir + "/not/there": "cannot be opened: make its directory first, with mkdir -p -m 700", "/dev/full": "not a regular file"} {
 		if _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -20,7 +20,7 @@ var writers = []string{"key", "open", "number", "word", "hex", "text", "stamp", 
 func keys(t *testing.T) (list []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), "line.go", nil, parser.SkipObjectResolution)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parser.ParseFile: %v", err)
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -51,7 +51,7 @@ func keys(t *testing.T) (list []string) {
 func TestDocumentedKeys(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/monitor.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	_, section, _ := strings.Cut(string(page), "\n## A record of all changes\n")
 	section, _, _ = strings.Cut(section, "\n## ")

@@ -34,7 +34,7 @@ func TestPeerSendsItsFile(t *testing.T) {
 	for _, kind := range []byte{limitRead, limitReadCRC, limitSendfile} {
 		conn, err := rawDial(addr, kind)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("rawDial: %v", err)
 		}
 		got, sum := make([]byte, limitPiece), make([]byte, crcSize)
 		for i := range 3 {
@@ -56,11 +56,11 @@ func TestPeerSendsItsFile(t *testing.T) {
 func TestSentFileStartsOver(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.CreateTemp: %v", err)
 	}
 	defer f.Close()
 	if _, err := f.WriteString("abc"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteString: %v", err)
 	}
 	ours, theirs := tcpPair(t)
 	ended := make(chan error, 1)
@@ -80,14 +80,14 @@ func tcpPair(t *testing.T) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer l.Close()
 	if a, err = net.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	if b, err = l.Accept(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	t.Cleanup(func() { a.Close(); b.Close() })
 	return a, b
@@ -98,7 +98,7 @@ func TestReceivedPiecesAreStored(t *testing.T) {
 	for _, crc := range []bool{false, true} {
 		f, err := memoryFile()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("memoryFile: %v", err)
 		}
 		defer f.Close()
 		ours, theirs := tcpPair(t)
@@ -134,10 +134,10 @@ func TestWrongPieceIsRefusedByThePeer(t *testing.T) {
 	} {
 		conn, err := rawDial(addr, limitWriteCRC)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("rawDial: %v", err)
 		}
 		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("io.ReadFull: %v", err)
 		}
 		conn.Write(sent)
 		conn.(*net.TCPConn).CloseWrite()
@@ -154,7 +154,7 @@ func answering(t *testing.T, f func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {

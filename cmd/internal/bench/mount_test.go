@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestMountOptionsAreChecked(t *testing.T) {
@@ -57,7 +58,7 @@ func TestMountIsMeasured(t *testing.T) {
 	m.opts.Size += seqBlock / 2 // rounded down
 	r, err := m.measure(t)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("measure: %v", err)
 	}
 	if r.CPUs != runtime.NumCPU() || r.Rounds != 2 || r.Depth != 2 || r.Size != 2*seqBlock || r.Files != 12 || r.Verified != 2*r.Size {
 		t.Errorf("%+v", r)
@@ -94,7 +95,7 @@ func TestMountsAreFreshForColdPrograms(t *testing.T) {
 	m := newMountTest(t)
 	m.opts.Rounds, m.opts.Files = 2, 1
 	if _, err := m.measure(t); err != nil {
-		t.Fatal(err)
+		t.Fatalf("measure: %v", err)
 	}
 	want := []string{"+null", "+mount", "-mount"}
 	for _, mount := range []string{"mount", "loopback", "loopback", "mount"} {
@@ -203,14 +204,12 @@ func TestInterruptedMountLeavesNothing(t *testing.T) {
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	m := newMountTest(t)
 	work := filepath.Join(m.exported, fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid()))
-	if err := os.MkdirAll(filepath.Join(work, "kept"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(work, "kept"), 0o755))
 	if err := Mount(t.Context(), m.rig, m.opts, new(MountReport)); !errors.Is(err, syscall.EEXIST) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(work, "kept")); err != nil {
-		t.Error(err)
+		t.Errorf("os.Stat: %v", err)
 	}
 }
 
@@ -250,23 +249,23 @@ func TestTreesOfTheServerAreRemoved(t *testing.T) {
 	fsys := serve(t, nfsclient.TCP, memory())
 	for _, dir := range []string{"work", "work/a", "work/a/b", "work/c"} {
 		if err := fsys.Mkdir(t.Context(), dir, 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		f, err := fsys.Create(t.Context(), dir+"/file", 0o644)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 		f.Close()
 	}
 	for range 2 {
 		if err := removeAll(t.Context(), fsys, "work"); err != nil {
-			t.Error(err)
+			t.Errorf("removeAll: %v", err)
 		}
 		left(t, fsys, "work")
 	}
 	f, err := fsys.Create(t.Context(), "file", 0o644)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	f.Close()
 	if err := removeAll(t.Context(), fsys, "file"); err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -148,12 +149,10 @@ func TestOpenUncached(t *testing.T) {
 	if _, err := openUncached(name, os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that there is not: %v", err)
 	}
-	if err := os.WriteFile(name, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("content"), 0o600))
 	f, err := openUncached(name, os.O_RDONLY)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openUncached: %v", err)
 	}
 	defer f.Close()
 	p := make([]byte, 7)
@@ -164,9 +163,7 @@ func TestOpenUncached(t *testing.T) {
 		t.Errorf("written to what was opened to be read: %v", err)
 	}
 	pipe := filepath.Join(dir, "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Mkfifo(pipe, 0o600))
 	if f, err := openUncached(pipe, os.O_RDWR); !errors.Is(err, unix.ESPIPE) || f != nil {
 		t.Errorf("a pipe: %v, %v", f, err)
 	}
@@ -188,7 +185,7 @@ func TestCopyHere(t *testing.T) {
 	b := &mountRun{run: run{pat: pat, slots: []*slot{newSlot(pat)}}, opts: MountOptions{Size: 2 * seqBlock}}
 	name := filepath.Join(t.TempDir(), "copy")
 	if err := b.copyHere(t.Context(), name); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copyHere: %v", err)
 	}
 	content, err := os.ReadFile(name)
 	if err != nil || len(content) != 2*seqBlock || pat.check(content, 0) != nil {

@@ -89,7 +89,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	if got != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
@@ -107,7 +107,7 @@ func TestTablesAreAsTheyWere(t *testing.T) {
 	} {
 		var b strings.Builder
 		if err := table.Table(&b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Table: %v", err)
 		}
 		golden(t, name, b.String())
 	}
@@ -120,7 +120,7 @@ func TestJSONIsAsItWas(t *testing.T) {
 	for name, report := range map[string]any{"mount.json": mountSample(), "bench.json": r, "verbs.json": verbsSample()} {
 		out, err := json.MarshalIndent(report, "", "  ")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("json.MarshalIndent: %v", err)
 		}
 		golden(t, name, string(out)+"\n")
 	}
@@ -136,7 +136,7 @@ func TestMountReportLeavesOutWhatThereIsNot(t *testing.T) {
 	}
 	out, err := json.Marshal(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	for _, no := range []string{"crc", "skipped", "not measured"} {
 		if strings.Contains(string(out), no) || strings.Contains(b.String(), no) {
@@ -149,7 +149,7 @@ func TestMountReportLeavesOutWhatThereIsNot(t *testing.T) {
 func TestMountTableReportsWriteErrors(t *testing.T) {
 	var b strings.Builder
 	if err := mountSample().Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	header := strings.Index(b.String(), "\n\n") + 2
 	for _, room := range []int{header, header + 50, strings.Index(b.String(), "ratio"), b.Len() - 1} {

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A stand-in's behavior with its mount.
@@ -97,16 +98,12 @@ func newMountTest(t *testing.T) *mountTest {
 	m.rig = MountRig{Scratch: filepath.Join(dir, "scratch"), Loopback: m.exported, Same: true,
 		Clear: func(dir string) bool { return os.Remove(dir) == nil }}
 	for _, name := range []string{m.exported, m.rig.Scratch, null} {
-		if err := os.Mkdir(name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(name, 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(null, "data"), make([]byte, m.opts.Size), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(null, "data"), make([]byte, m.opts.Size), 0o644))
 	served, err := osfs.New(m.exported, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { served.Close() })
 	m.tree = &liar{FS: served}
@@ -167,15 +164,13 @@ func fakePrograms(t *testing.T, scripts map[string]string) func() []string {
 	asked := filepath.Join(dir, "asked")
 	for name, script := range scripts {
 		text := "#!/bin/sh\necho " + name + " \"$@\" >> " + asked + "\n" + script + "\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	t.Setenv("PATH", dir)
 	return func() []string {
 		b, err := os.ReadFile(asked)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		return strings.Split(strings.TrimSpace(string(b)), "\n")
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // archiveOf returns the archive of a tree with n files.
@@ -23,11 +25,11 @@ func archiveOf(t *testing.T, n int) []byte {
 	t.Helper()
 	b := &mountRun{rig: MountRig{Scratch: t.TempDir()}, opts: MountOptions{Files: n}}
 	if err := b.makeArchive(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("makeArchive: %v", err)
 	}
 	content, err := os.ReadFile(b.archive())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return content
 }
@@ -47,7 +49,7 @@ func TestArchiveOfTheTree(t *testing.T) {
 				break
 			}
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Next: %v", err)
 			}
 			if y := h.ModTime.UTC().Year(); y != 2001 || h.Uid != os.Geteuid() || h.Gid != os.Getegid() {
 				t.Errorf("%s: of %d, owned by %d:%d", h.Name, y, h.Uid, h.Gid)
@@ -89,7 +91,7 @@ func TestProgramsWorkOnTheMounts(t *testing.T) {
 	m := newMountTest(t)
 	m.opts.Files = 3
 	if _, err := m.measure(t); err != nil {
-		t.Fatal(err)
+		t.Fatalf("measure: %v", err)
 	}
 	work := fmt.Sprintf(".nfsrdma-bench-%d", os.Getpid())
 	archive, repo, kept := filepath.Join(m.rig.Scratch, "tree.tar"), filepath.Join(m.rig.Scratch, "repository"), filepath.Join(m.exported, work, "kept")
@@ -112,7 +114,7 @@ func TestEachDirectoryHasItsTree(t *testing.T) {
 	m.opts.Files = 3
 	m.rig.Same, m.rig.Loopback = false, t.TempDir()
 	if _, err := m.measure(t); err != nil {
-		t.Fatal(err)
+		t.Fatalf("measure: %v", err)
 	}
 	kept := 0
 	for _, line := range asked() {
@@ -132,7 +134,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	m.opts.Files = 3
 	r, err := m.measure(t)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("measure: %v", err)
 	}
 	if want := []string{"git status, cold: there is no git here", "git status, warm: there is no git here"}; !slices.Equal(r.Skipped, want) {
 		t.Errorf("%q, want %q", r.Skipped, want)
@@ -159,9 +161,7 @@ func TestFailingProgramNamesItsRow(t *testing.T) {
 // An interruption ends the running program, and all files are removed.
 func TestInterruptionEndsTheProgram(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Mkfifo(pipe, 0o600))
 	fakePrograms(t, map[string]string{"tar": "", "rm": "", "find": ": > " + pipe + "; exec /bin/sleep 1000"})
 	m := newMountTest(t)
 	m.opts.Files = 3

@@ -68,7 +68,7 @@ func seen(t *testing.T, test string, blocks int, enough func(*record) bool) *rec
 		w := &witness{FS: memory()}
 		o := Options{Depth: 1, Size: int64(blocks) * seqBlock, Duration: d, Tests: []string{test}, NoRaw: true}
 		if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Server: %v", err)
 		}
 		w.mu.Lock()
 		r := w.record
@@ -121,7 +121,7 @@ func TestSequentialBlocksHaveTheirSize(t *testing.T) {
 	w := &witness{FS: memory()}
 	o := Options{Depth: 1, Size: seqBlock, Block: 64 << 10, Duration: 10 * time.Millisecond, Tests: []string{"read", "write"}, NoRaw: true}
 	if err := Server(t.Context(), serve(t, nfsclient.TCP, w), "file", o, new(Report)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Server: %v", err)
 	}
 	w.mu.Lock() // a call whose reply was read may still run in the server's goroutine
 	defer w.mu.Unlock()

@@ -9,7 +9,7 @@ func TestPatternFindsEveryChange(t *testing.T) {
 	b := make([]byte, 4*patternBlock)
 	p.fill(b, 8*patternBlock)
 	if err := p.check(b, 8*patternBlock); err != nil {
-		t.Fatal(err)
+		t.Fatalf("check: %v", err)
 	}
 	if p.sample(b, 9*patternBlock) == nil || p.check(b, 0) == nil {
 		t.Error("data of another place passes")

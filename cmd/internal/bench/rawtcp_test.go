@@ -23,7 +23,7 @@ func startRawPeer(t *testing.T) (addr string, stop func() error) {
 	go func() { ended <- RawPeer("127.0.0.1:0", in, writeOut) }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadString: %v", err)
 	}
 	return strings.TrimSpace(line), func() error {
 		holdIn.Close()
@@ -36,10 +36,10 @@ func TestRawPeerCountsAStream(t *testing.T) {
 	for _, n := range []int{0, 1, rawWrite, 3*rawWrite + 7} {
 		conn, err := rawDial(addr, rawStream)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("rawDial: %v", err)
 		}
 		if _, err := conn.Write(make([]byte, n)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("conn.Write: %v", err)
 		}
 		conn.(*net.TCPConn).CloseWrite()
 		var got uint64
@@ -62,13 +62,13 @@ func TestRawPeerEchoes(t *testing.T) {
 	defer stop()
 	conn, err := rawDial(addr, rawPingPong)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rawDial: %v", err)
 	}
 	defer conn.Close()
 	for i := range 10 {
 		msg := strings.Repeat(string(rune('a'+i)), rawMessage)
 		if _, err := io.WriteString(conn, msg); err != nil {
-			t.Fatal(err)
+			t.Fatalf("io.WriteString: %v", err)
 		}
 		got := make([]byte, rawMessage)
 		if _, err := io.ReadFull(conn, got); err != nil || string(got) != msg {
@@ -97,7 +97,7 @@ func TestRawFigures(t *testing.T) {
 func TestLostDataIsNoFigure(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer l.Close()
 	go func() {
@@ -117,7 +117,7 @@ func TestLostDataIsNoFigure(t *testing.T) {
 func TestPeerThatIsGone(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	if err := stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("stop: %v", err)
 	}
 	if _, err := rawStreamRate(addr, time.Millisecond); err == nil {
 		t.Error("a stream to nobody")
@@ -127,7 +127,7 @@ func TestPeerThatIsGone(t *testing.T) {
 	}
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer hangsUp.Close()
 	go func() {

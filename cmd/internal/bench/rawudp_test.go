@@ -28,10 +28,10 @@ func startUDPPeer(t *testing.T) *udpPeer {
 	go func() { p.done <- RawUDPPeer(inR, outW) }()
 	line, err := bufio.NewReader(outR).ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadString: %v", err)
 	}
 	if p.addr, err = netip.ParseAddrPort(strings.TrimSpace(line)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("netip.ParseAddrPort: %v", err)
 	}
 	t.Cleanup(func() { inW.Close() })
 	return p
@@ -41,7 +41,7 @@ func benchUDP(t *testing.T) *net.UDPConn {
 	t.Helper()
 	c, err := openUDP()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openUDP: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -54,7 +54,7 @@ func come(t *testing.T, c *net.UDPConn) []byte {
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	n, _, err := c.ReadFromUDPAddrPort(b)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadFromUDPAddrPort: %v", err)
 	}
 	return b[:n]
 }
@@ -68,14 +68,14 @@ func TestRawUDPPeerAnswers(t *testing.T) {
 	message := make([]byte, udpJoined*udpPacket)
 	for range 3 {
 		if _, err := c.WriteToUDPAddrPort(ping, p.addr); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteToUDPAddrPort: %v", err)
 		}
 		if got := come(t, c); string(got) != string(ping) {
 			t.Errorf("%d bytes come back", len(got))
 		}
 		for range udpAckEach {
 			if _, _, err := c.WriteMsgUDPAddrPort(message, segmented(), p.addr); err != nil {
-				t.Fatal(err)
+				t.Fatalf("WriteMsgUDPAddrPort: %v", err)
 			}
 		}
 		if got := come(t, c); len(got) != 1 {
@@ -92,12 +92,12 @@ func TestRawUDPPeerAnswers(t *testing.T) {
 func TestRawUDPIsCutIntoPackets(t *testing.T) {
 	plain, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUDP: %v", err)
 	}
 	defer plain.Close()
 	to := plain.LocalAddr().(*net.UDPAddr).AddrPort()
 	if _, _, err := benchUDP(t).WriteMsgUDPAddrPort(make([]byte, udpJoined*udpPacket), segmented(), to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteMsgUDPAddrPort: %v", err)
 	}
 	for i := range udpJoined {
 		if got := come(t, plain); len(got) != udpPacket {

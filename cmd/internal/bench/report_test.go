@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // sample returns a report with one call of each kind.
@@ -54,7 +56,7 @@ func TestTable(t *testing.T) {
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512}})
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	want := []string{
 		"nfsrdma://h/x over rdma, CRC on, depth 4, 1 connection, file of 64.0 MiB",
@@ -85,7 +87,7 @@ func TestTableWithoutYardstickAndCRC(t *testing.T) {
 	r.CRC, r.Verified, r.Transport, r.Conns = "", 0, "tcp", 2
 	var b strings.Builder
 	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	if out := b.String(); strings.Contains(out, "CRC") || strings.Contains(out, "verified") || strings.Contains(out, "raw TCP stream") ||
 		!strings.Contains(out, "over tcp, depth 4, 2 connections, ") {
@@ -125,12 +127,10 @@ func TestJSONFields(t *testing.T) {
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512, Write: 1}})
 	out, err := json.Marshal(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	var top map[string]any
-	if err := json.Unmarshal(out, &top); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(out, &top))
 	test := top["tests"].([]any)[1].(map[string]any)
 	raw := top["raw_tcp"].(map[string]any)
 	for _, c := range []struct {

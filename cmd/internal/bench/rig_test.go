@@ -103,7 +103,7 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 	srv, err := nfsserver.New(nfsserver.Options{AsyncNames: true, Exports: []nfsserver.Export{{Name: "/x", FS: tree}},
 		Squash: nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	served := make(chan struct{})
@@ -112,14 +112,14 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 		dev := iwarp.Open(rnic.DeviceConfig{})
 		l, err := dev.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		addr = l.Addr().String()
 		go func() { defer close(served); _ = rpc.ServeRDMA(dev, l) }()
 	} else {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Listen: %v", err)
 		}
 		addr = l.Addr().String()
 		go func() { defer close(served); _ = rpc.ServeTCP(l) }()
@@ -133,12 +133,12 @@ func serve(t *testing.T, over nfsclient.Transport, tree nfsserver.FS) *nfsclient
 	})
 	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: over})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	fsys, _, err := c.MountPath(t.Context(), "/x")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MountPath: %v", err)
 	}
 	return fsys
 }

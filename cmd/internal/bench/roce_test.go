@@ -19,7 +19,7 @@ import (
 func TestRoCEBetweenProcesses(t *testing.T) {
 	r, err := RoCE(t.Context(), time.Millisecond)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RoCE: %v", err)
 	}
 	var want []string
 	for range verbsLoads { // the largest alternates with raw UDP
@@ -82,7 +82,7 @@ func TestLossyWire(t *testing.T) {
 		for range n {
 			copy(w.Room(), "BTH..QPN.and more")
 			if err := w.Add(17, packet.Tail{}, netip.AddrPort{}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Add: %v", err)
 			}
 			switch string(still.added) {
 			case "BTH..\x00\x00\x00.and more":
@@ -121,7 +121,7 @@ func roceSample() *VerbsReport {
 func TestRoCETable(t *testing.T) {
 	var b strings.Builder
 	if err := roceSample().Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	want := []string{
 		"raw UDP: stream of packets of 4112 bytes, 15 joined, 2000 MiB/s, ping-pong of 100 bytes 20.0 µs", "",
@@ -138,7 +138,7 @@ func TestRoCETable(t *testing.T) {
 func TestRoCEJSONFields(t *testing.T) {
 	out, err := json.Marshal(roceSample())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	for _, want := range []string{`{"depth":8,"raw_udp":{"stream_mib_s":2000,"ping_pong_seconds":0.00002},"figures":[`,
 		`{"mode":{"crc":true,"markers":false,"roce":true},"test":"write","bytes":1048576,"count":5,"mib_s":1000,"ratio_to_raw":0.5}`} {

@@ -68,7 +68,7 @@ func TestServerIsMeasured(t *testing.T) {
 			o.Size += 12345 // rounded down
 			var r Report
 			if err := Server(t.Context(), fsys, "file", o, &r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Server: %v", err)
 			}
 			left(t, fsys, "file")
 			if r.Depth != 3 || r.Size != 2<<20 || r.Raw != nil || len(r.Tests) != len(Tests) {
@@ -108,19 +108,19 @@ func TestFileHasAtLeastOneBlock(t *testing.T) {
 func TestDirectoryIsListed(t *testing.T) {
 	fsys := serve(t, nfsclient.RDMA, memory())
 	if err := fsys.Mkdir(t.Context(), "dir", 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	const names = 20
 	for i := range names {
 		if err := fsys.Mkdir(t.Context(), fmt.Sprintf("dir/%d", i), 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 	}
 	o := quick()
 	o.Tests = []string{"readdirplus"}
 	var r Report
 	if err := Server(t.Context(), fsys, "dir/file", o, &r); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Server: %v", err)
 	}
 	// Each call's page holds the directory with "." and "..".
 	if x := r.Tests[0]; x.Calls == 0 || math.Abs(x.Entries*x.Secs-float64(x.Calls*(names+2))) > 0.5 {
@@ -224,7 +224,7 @@ func TestYardstickIsInTheReport(t *testing.T) {
 	o.Tests = []string{"null", "getattr", "read", "write", "randread"}
 	var r Report
 	if err := Server(t.Context(), fsys, "file", o, &r); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Server: %v", err)
 	}
 	if r.Raw == nil || r.Raw.StreamMiBs <= 0 || r.Raw.PingPongUs <= 0 {
 		t.Fatalf("%+v", r.Raw)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Recorded: UCX 1.13.1, -f -v.
@@ -38,9 +40,7 @@ func fakeUCX(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
 	if script != "" {
-		if err := os.WriteFile(filepath.Join(dir, ucxCommand), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, ucxCommand), []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	t.Setenv("PATH", dir)
 }

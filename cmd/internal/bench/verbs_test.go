@@ -27,7 +27,7 @@ func startVerbsPeer(t *testing.T, m Mode) (addr string, wait func() error) {
 	go func() { ended <- VerbsPeer(t.Context(), m, in, writeOut) }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadString: %v", err)
 	}
 	return strings.TrimSpace(line), func() error {
 		holdIn.Close()
@@ -42,7 +42,7 @@ func TestVerbsInEachMode(t *testing.T) {
 			addr, wait := startVerbsPeer(t, m)
 			v, err := dialVerbs(t.Context(), m, addr)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("dialVerbs: %v", err)
 			}
 			var r VerbsReport
 			for _, load := range []verbsLoad{{4 << 10, verbsDeep}, {verbsMemory, verbsDepth}} {
@@ -50,7 +50,7 @@ func TestVerbsInEachMode(t *testing.T) {
 				clear(v.mem)
 				for _, op := range []rnic.Opcode{rnic.OpWrite, rnic.OpRead} {
 					if err := r.bulk(t.Context(), v, m, op, load, time.Millisecond); err != nil {
-						t.Fatal(err)
+						t.Fatalf("bulk: %v", err)
 					}
 				}
 				if !bytes.Equal(v.mem[:n], v.src[:n]) {
@@ -79,7 +79,7 @@ func TestVerbsBetweenProcesses(t *testing.T) {
 	fakeUCX(t, "")
 	r, err := Verbs(t.Context(), time.Millisecond)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Verbs: %v", err)
 	}
 	if want := len(modes) * (2*len(verbsLoads) + 1); len(r.Figures) != want || r.Depth != verbsDepth || r.UCX != nil || r.UCXErr != "" {
 		t.Fatalf("%d figures, want %d: %+v", len(r.Figures), want, r)
@@ -116,14 +116,14 @@ func TestVerbsAreInterrupted(t *testing.T) {
 	addr, wait := startVerbsPeer(t, Mode{})
 	v, err := dialVerbs(t.Context(), Mode{}, addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dialVerbs: %v", err)
 	}
 	if _, err := v.pingPong(ctx, time.Hour); err == nil {
 		t.Error("a ping-pong after the end")
 	}
 	v.qp.Close()
 	if err := wait(); err != nil {
-		t.Error(err)
+		t.Errorf("wait: %v", err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestVerbsAreInterrupted(t *testing.T) {
 func TestVerbsPeerEndsWithItsParent(t *testing.T) {
 	_, wait := startVerbsPeer(t, Mode{CRC: true})
 	if err := wait(); err != nil {
-		t.Error(err)
+		t.Errorf("wait: %v", err)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestLostPeerEndsTheMeasurement(t *testing.T) {
 	addr, wait := startVerbsPeer(t, Mode{})
 	v, err := dialVerbs(t.Context(), Mode{}, addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dialVerbs: %v", err)
 	}
 	v.qp.Close()
 	<-v.qp.Done()
@@ -164,7 +164,7 @@ func TestPeerMustNameItsMemory(t *testing.T) {
 	dev := Mode{}.open()
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	go func() {
@@ -208,7 +208,7 @@ func verbsSample() *VerbsReport {
 func TestVerbsTable(t *testing.T) {
 	var b strings.Builder
 	if err := verbsSample().Table(&b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Table: %v", err)
 	}
 	want := []string{
 		"raw TCP: stream of 1 MiB writes 1000 MiB/s, ping-pong of 100 bytes 20.0 µs", "",
@@ -231,7 +231,7 @@ func TestVerbsTable(t *testing.T) {
 func TestVerbsJSONFields(t *testing.T) {
 	out, err := json.Marshal(verbsSample())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	for _, want := range []string{`{"depth":8,"raw_tcp":{"stream_mib_s":1000,"ping_pong_seconds":0.00002},"figures":[`,
 		`{"mode":{"crc":true,"markers":false},"test":"write","bytes":4096,"count":5,"mib_s":500,"ratio_to_raw":0.5}`,

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func TestChildSaysItsLineAndEndsWithItsInput(t *testing.T) {
 	c, err := Start(t.Context(), "waits", "a", "b c")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if want := fmt.Sprintf("pid %d a+b c", c.PID()); c.Line != want {
 		t.Errorf("%q, want %q", c.Line, want)
@@ -49,7 +49,7 @@ func TestChildSaysItsLineAndEndsWithItsInput(t *testing.T) {
 func TestExitStatusIsReported(t *testing.T) {
 	c, err := Start(t.Context(), "fails")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if err := c.Stop(); err == nil || err.Error() != "exit status 7" {
 		t.Errorf("%v", err)
@@ -66,7 +66,7 @@ func TestContextEndsTheChild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := Start(ctx, "waits")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	cancel()
 	if err := c.cmd.Wait(); err == nil {

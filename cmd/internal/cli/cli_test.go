@@ -66,7 +66,7 @@ func TestMan(t *testing.T) {
 	root := testRoot()
 	root.SetArgs([]string{"man", dir})
 	if err := root.Execute(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Execute: %v", err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "man1", "prog-copy.1"))
 	if err != nil || !bytes.Contains(page, []byte("copy FROM TO")) {

@@ -82,7 +82,7 @@ func TestManualPagesOfHelpers(t *testing.T) {
 	Prepare(root, helper)
 	root.SetArgs([]string{"man", dir})
 	if err := root.Execute(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Execute: %v", err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "man8", "mount.prog.8"))
 	if text := string(page); err != nil || !strings.Contains(text, `"MOUNT.PROG" "8"`) || !strings.Contains(text, "Mount it") {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,7 +42,7 @@ func listen(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "dir", "control")
 	s, err := Listen(path, echo)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { s.Close() })
 	return path
@@ -98,10 +99,10 @@ func TestNoServer(t *testing.T) {
 	}
 	s, err := Listen(path, echo)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	if _, err := asked(path, "status"); err != nil {
-		t.Error(err)
+		t.Errorf("asked: %v", err)
 	}
 	s.Close()
 	if _, err := asked(path, "status"); !errors.Is(err, ErrNoServer) {
@@ -129,7 +130,7 @@ func TestServersThatStartAtOnce(t *testing.T) {
 			t.Fatalf("%d servers have the socket", n)
 		}
 		if _, err := asked(path, "status"); err != nil {
-			t.Error(err)
+			t.Errorf("asked: %v", err)
 		}
 		(<-won).Close()
 	}
@@ -140,7 +141,7 @@ func say(t *testing.T, path string, line []byte) []byte {
 	t.Helper()
 	c, err := net.Dial("unix", path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	go c.Write(line) // the server may read only a part
@@ -165,7 +166,7 @@ func TestHostilePeers(t *testing.T) {
 	for range 2 * maxConns { // those beyond the limit are closed
 		c, err := net.Dial("unix", path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		fmt.Fprint(c, `{"version":1,"command":"stat`)
 		silent = append(silent, c)
@@ -190,7 +191,7 @@ func TestSlowReader(t *testing.T) {
 	path := listen(t)
 	c, err := net.Dial("unix", path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	fmt.Fprintln(c, `{"version":1,"command":"large"}`)
@@ -207,25 +208,21 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	machine.NeedRoot(t, "needs root, to be another user")
 	dir, err := os.MkdirTemp("/tmp", "control")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.MkdirTemp: %v", err)
 	}
 	defer os.RemoveAll(dir)
 	var commands atomic.Int32
 	path := filepath.Join(dir, "control")
 	s, err := Listen(path, func(string) (any, error) { commands.Add(1); return 1, nil })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer s.Close()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	if err := askAs(t, 65534, path); err == nil || !strings.Contains(err.Error(), "only root and the user") {
 		t.Errorf("with the mode that it has: %v", err)
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(path, 0o666))
 	if err := askAs(t, 65534, path); err == nil || !strings.Contains(err.Error(), "only root and user 0") {
 		t.Errorf("with one that lets all in: %v", err)
 	}

@@ -75,7 +75,7 @@ func listen(t *testing.T, act func(net.Conn)) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -98,7 +98,7 @@ func tree(t *testing.T, uid uint32, readOnly bool) ([]*transport.Program, *memfs
 	srv, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: uid, GID: uid},
 		Exports: []nfsserver.Export{{Name: "/m", FS: fs, ReadOnly: readOnly}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { srv.Close() })
 	return srv.Programs(), fs
@@ -111,11 +111,11 @@ func serve(t *testing.T, programs ...*transport.Program) (rdma, tcp int) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	rl, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	tl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	done := make(chan struct{}, 2)
 	go func() { s.ServeRDMA(dev, rl); done <- struct{}{} }()
@@ -155,7 +155,7 @@ func left(t *testing.T, tcp int) (names []string) {
 			names = append(names, n)
 		}
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Readdir: %v", err)
 	}
 	return names
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 	"golang.org/x/sys/unix"
@@ -21,12 +22,8 @@ func examined(t *testing.T, files map[string]string) *checkup {
 	root := t.TempDir()
 	for name, text := range files {
 		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must.Succeed(t, os.WriteFile(p, []byte(text+"\n"), 0o644))
 	}
 	cu := newCheckup(Options{Root: root})
 	cu.device = "eth0"
@@ -89,15 +86,11 @@ func TestThisMachine(t *testing.T) {
 // An existing device is useless for a user without permission to open it.
 func TestFUSEThatCannotBeOpened(t *testing.T) {
 	cu := examined(t, map[string]string{"/dev/fuse": "", "/usr/bin/fusermount3": ""})
-	if err := os.Chmod(filepath.Join(cu.Root, "/dev/fuse"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(cu.Root, "/dev/fuse"), 0))
 	if os.Geteuid() == 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		if err := unix.Setfsuid(4242); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, unix.Setfsuid(4242))
 		defer unix.Setfsuid(0)
 		for dir := filepath.Dir(cu.Root); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 			unix.Chmod(dir, 0o755)

@@ -27,7 +27,7 @@ func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port 
 	dev := roce.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("udp", fmt.Sprint(addr, ":", port))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	done := make(chan error)
 	go func() { done <- s.ServeRDMA(dev, l) }()

@@ -30,7 +30,7 @@ large -1e21
 func TestParse(t *testing.T) {
 	got, err := Parse(text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	want := Set{
 		"nfsrdma_calls_total": {{Labels: map[string]string{"procedure": "READ", "program": "nfs", "transport": "rdma"}, Value: 1.5e6},

@@ -21,7 +21,7 @@ func localRow(t *testing.T, name string) *row {
 	t.Helper()
 	fi, err := os.Lstat(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Lstat: %v", err)
 	}
 	st := fi.Sys().(*syscall.Stat_t)
 	types := map[os.FileMode]nfs3.FileType{0: nfs3.TypeReg, os.ModeDir: nfs3.TypeDir, os.ModeSymlink: nfs3.TypeLnk, os.ModeNamedPipe: nfs3.TypeFIFO, os.ModeSocket: nfs3.TypeSock}
@@ -48,7 +48,7 @@ func localTree(t *testing.T) (names []string) {
 	} {
 		fd, err := os.Create(f.name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Create: %v", err)
 		}
 		for _, err := range []error{fd.Truncate(f.size), fd.Close(), os.Chmod(f.name, f.mode), os.Chtimes(f.name, f.at.Add(time.Duration(i)*time.Hour), f.at)} {
 			if err != nil {
@@ -71,7 +71,7 @@ func lines(t *testing.T, o Options, names []string) string {
 	var out bytes.Buffer
 	l, err := New(new(session.Session), &out, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	var rows []*row
 	for _, n := range names {
@@ -79,10 +79,10 @@ func lines(t *testing.T, o Options, names []string) string {
 	}
 	l.sort(rows)
 	if err := l.rows(t.Context(), dir{}, rows); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rows: %v", err)
 	}
 	if err := l.out.Flush(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Flush: %v", err)
 	}
 	return out.String()
 }

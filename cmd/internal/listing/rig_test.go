@@ -37,11 +37,11 @@ func newRig(t *testing.T) *rig {
 		{Name: "/mem", FS: memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	r := &rig{t: t, url: "nfs://" + service.TCPAddr.String() + "/mem"}
 	r.s = &session.Session{Stderr: &r.stderr, Flags: session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}}

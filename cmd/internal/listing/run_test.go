@@ -91,7 +91,7 @@ func TestLongForm(t *testing.T) {
 	r.tree()
 	got, err := r.ls(Options{Long: true, Numeric: true}, "/d")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ls: %v", err)
 	}
 	id := fmt.Sprintf("%d %d", os.Geteuid(), os.Getegid())
 	day := "Feb  3  2001"
@@ -123,7 +123,7 @@ func TestDeviceColumns(t *testing.T) {
 	var out strings.Builder
 	l, err := New(newRig(t).s, &out, Options{Long: true, Numeric: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	rows := []*row{
 		{name: "file", attr: &nfs3.Fattr{Type: nfs3.TypeReg, Mode: 0o644, Nlink: 1, Size: 7, Mtime: nfs3.Time{Sec: 86400 * 365}}},
@@ -131,7 +131,7 @@ func TestDeviceColumns(t *testing.T) {
 		{name: "gone"},
 	}
 	if err := l.rows(t.Context(), dir{}, rows); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rows: %v", err)
 	}
 	l.out.Flush()
 	lines := strings.Split(out.String(), "\n")
@@ -214,7 +214,7 @@ func TestJSON(t *testing.T) {
 	r.file("d/\xff", 3, 0o711, 0)
 	got, err := r.ls(Options{JSON: true, Long: true, Columns: true}, "/d")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ls: %v", err)
 	}
 	var list []Object
 	if err := json.Unmarshal([]byte(got), &list); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ func statOf(t *testing.T, name string) Stat {
 	t.Helper()
 	fi, err := os.Lstat(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Lstat: %v", err)
 	}
 	st := fi.Sys().(*syscall.Stat_t)
 	kind := nfs3.TypeReg
@@ -48,9 +49,7 @@ func TestFormatsAreThoseOfStat(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	const name = "it's b"
-	if err := os.WriteFile(name, make([]byte, 1234), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, make([]byte, 1234), 0o640))
 	for _, err := range []error{os.Chmod(name, 0o640|os.ModeSetgid), os.Chtimes(name, old, old.Add(50_060_070*time.Nanosecond)), os.WriteFile("empty", nil, 0)} {
 		if err != nil {
 			t.Fatal(err)

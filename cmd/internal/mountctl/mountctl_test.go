@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 const lines = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -26,9 +28,7 @@ func useLines(t *testing.T, text string) {
 	old := mountinfo
 	mountinfo = filepath.Join(t.TempDir(), "mountinfo")
 	t.Cleanup(func() { mountinfo = old })
-	if err := os.WriteFile(mountinfo, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(mountinfo, []byte(text), 0o600))
 }
 
 func TestMountinfo(t *testing.T) {
@@ -59,12 +59,10 @@ func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	for _, link := range []string{"link", "parent"} {
-		if err := os.Symlink(dir, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(dir, filepath.Join(dir, link)))
 	}
 	useLines(t, "40 22 0:52 / "+dir+"/gone rw - fuse.nfsrdma srv:/x rw,user_id=0\n")
 	for arg, want := range map[string]string{"link": dir, "parent/link": dir, "gone": dir + "/gone", "parent/gone": dir + "/gone"} {
@@ -91,13 +89,11 @@ func serveHeld(t *testing.T, held func(context.Context) (bool, error)) (Mount, *
 	t.Cleanup(func() { runDir = old })
 	m := Mount{Dir: "/mnt", Minor: 7, UID: uint32(os.Geteuid())}
 	if m.UID != 0 {
-		if err := os.MkdirAll(filepath.Dir(socketDirs(m.UID)[0]), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(socketDirs(m.UID)[0]), 0o700))
 	}
 	s, err := Serve(m, func() any { return map[string]int{"calls": 3} }, held)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Serve: %v", err)
 	}
 	return m, s
 }
@@ -106,7 +102,7 @@ func TestControl(t *testing.T) {
 	m, s := serveOne(t)
 	c, err := Dial(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	var figures map[string]int
@@ -126,7 +122,7 @@ func TestControl(t *testing.T) {
 	}
 	c3, err := Dial(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- c2.Wait(t.Context()) }()
@@ -147,7 +143,7 @@ func TestKilledProcess(t *testing.T) {
 	m, s := serveOne(t)
 	c, err := Dial(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	s.l.SetUnlinkOnClose(false)
 	s.l.Close()
@@ -160,7 +156,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	next, err := Serve(m, func() any { return nil }, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Serve: %v", err)
 	}
 	next.Close(nil)
 }
@@ -170,22 +166,16 @@ func TestForeignDirectory(t *testing.T) {
 	m, s := serveOne(t)
 	defer s.Close(nil)
 	dir := filepath.Dir(s.path)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	if _, err := Dial(m); err == nil {
 		t.Error("a directory that others can enter is used")
 	}
 	if _, err := Serve(m, nil, nil); err == nil && m.UID == 0 {
 		t.Error("a socket was made in it")
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o700))
 	if os.Geteuid() == 0 {
-		if err := os.Chown(dir, 4242, 4242); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(dir, 4242, 4242))
 		if _, err := Dial(m); err == nil {
 			t.Error("somebody else's directory is used")
 		}
@@ -211,11 +201,11 @@ func TestHeld(t *testing.T) {
 	})
 	c, err := Dial(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	if err := c.Stats(new(any)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stats: %v", err)
 	}
 	for range 2 {
 		go func() { answers <- answer{kept: true} }()
@@ -246,11 +236,11 @@ func TestEndWhileHeldIsAsked(t *testing.T) {
 	})
 	c, err := Dial(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	if err := c.Stats(new(any)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stats: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.Wait(t.Context()) }()

@@ -48,14 +48,14 @@ func pair(t *testing.T) (a, b *net.UnixConn) {
 	name := t.TempDir() + "/s"
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUnix: %v", err)
 	}
 	defer l.Close()
 	if a, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.DialUnix: %v", err)
 	}
 	if b, err = l.AcceptUnix(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("AcceptUnix: %v", err)
 	}
 	return a, b
 }
@@ -73,7 +73,7 @@ func TestAskedTwice(t *testing.T) {
 	}}
 	s.conns.Go(func() { s.answer(theirs) })
 	if _, err := ours.Write([]byte("held\nheld\nstats\n")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ours.Write: %v", err)
 	}
 	in := bufio.NewReader(ours)
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // request is a Request of these options.
@@ -22,11 +23,11 @@ func request(t *testing.T, options string) *Request {
 	t.Helper()
 	o, err := mountopt.Parse([]string{options}, false)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	r := &Request{Spec: "server:/export", Dir: "/mnt", Options: o}
 	if r.Source, err = o.Source(r.Spec); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Source: %v", err)
 	}
 	return r
 }
@@ -92,7 +93,7 @@ func TestFUSEOptions(t *testing.T) {
 func TestCheckPoint(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	dir, link, file := filepath.Join(top, "dir"), filepath.Join(top, "link"), filepath.Join(top, "file")
 	for _, err := range []error{os.Mkdir(dir, 0o700), os.Symlink("dir", link), os.WriteFile(file, nil, 0o600)} {
@@ -121,9 +122,7 @@ func TestUserAllowOther(t *testing.T) {
 		t.Error("without a file")
 	}
 	for text, want := range map[string]bool{"user_allow_other\n": true, "#user_allow_other\n": false, "mount_max = 9\n user_allow_other": true, "user_allow_others\n": false} {
-		if err := os.WriteFile(fuseConf, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(fuseConf, []byte(text), 0o600))
 		if userAllowOther() != want {
 			t.Errorf("%q: %v", text, !want)
 		}
@@ -144,7 +143,7 @@ func TestFusermount(t *testing.T) {
 		{`exit 3`, func(err error) bool { return err != nil }},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "fusermount3"), []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		if err := fusermount("/mnt/a b", true); !c.want(err) {
 			t.Errorf("%s: %v", c.script, err)
@@ -167,7 +166,7 @@ func TestLogFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	l, err := NewLog(&terminal, file, false)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewLog: %v", err)
 	}
 	l.Line("one")
 	l.Line("two")
@@ -176,7 +175,7 @@ func TestLogFile(t *testing.T) {
 		t.Errorf("%q, %v; on the terminal %q", b, err, terminal.String())
 	}
 	if l, err = NewLog(&terminal, "", false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewLog: %v", err)
 	}
 	if l.Line("three"); terminal.String() != "nfsrdma: three\n" {
 		t.Errorf("on the terminal %q", terminal.String())

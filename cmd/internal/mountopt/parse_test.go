@@ -142,11 +142,11 @@ func TestClientOptions(t *testing.T) {
 	} {
 		o, err := Parse([]string{in}, false)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		s, err := o.Source("h:/x")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Source: %v", err)
 		}
 		c := o.Client(s.Targets[0])
 		if c.CallTimeout != want {
@@ -169,7 +169,7 @@ func TestOwner(t *testing.T) {
 	} {
 		o, err := Parse([]string{in}, false)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		if got := o.withOwner(me); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", in, got, want)
@@ -233,7 +233,7 @@ func TestSources(t *testing.T) {
 		spec, list, _ := strings.Cut(in, " ")
 		o, err := Parse([]string{list}, false)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		s, err := o.Source(spec)
 		got := s.Name
@@ -290,7 +290,7 @@ func TestEachOptionIsDocumented(t *testing.T) {
 func TestOptionsOfTheManualPages(t *testing.T) {
 	text, err := os.ReadFile("testdata/options")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	kinds := map[kind]int{}
 	for line := range strings.Lines(string(text)) {
@@ -329,12 +329,12 @@ func TestOptionsOfTheDocuments(t *testing.T) {
 	lists := 0
 	docs, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, doc := range append(docs, "../../../README.md") {
 		text, err := os.ReadFile(doc)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,22 +57,20 @@ func start(t *testing.T, what string) *peer {
 		f.Close()
 	}
 	p := &peer{dir: filepath.Join(t.TempDir(), "mnt")}
-	if err := os.Mkdir(p.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(p.dir, 0o755))
 	p.cmd = exec.Command(os.Args[0], p.dir)
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), peerEnv+"="+what), os.Stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	p.in = in
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		in.Close()
@@ -91,7 +90,7 @@ func (p *peer) end(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	if err := os.Remove(p.dir); err != nil { // EBUSY of a mount point
-		t.Error(err)
+		t.Errorf("os.Remove: %v", err)
 	}
 }
 
@@ -105,13 +104,13 @@ func TestNullIsMounted(t *testing.T) {
 	}
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenFile: %v", err)
 	}
 	if n, err := f.WriteAt([]byte("dropped"), 1000); err != nil || n != 7 || f.Sync() != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if err := f.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("f.Close: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "other")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("another name: %v", err)
@@ -124,9 +123,7 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 	p := start(t, root)
 	for from, to := range map[string]string{p.dir: root, root: p.dir} {
 		name := filepath.Base(filepath.Dir(from)) + "file"
-		if err := os.WriteFile(filepath.Join(from, name), []byte(from), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(from, name), []byte(from), 0o644))
 		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != from {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -144,18 +141,18 @@ func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", machine.LeaveMounts(`"$0"`)+"echo there; read end", p.dir)
 	in, err := other.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := other.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := other.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("other.Start: %v", err)
 	}
 	defer func() { in.Close(); _ = other.Wait() }()
 	if _, err := out.Read(make([]byte, 8)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("out.Read: %v", err)
 	}
 	p.end(t)
 }
@@ -163,14 +160,12 @@ func TestEndsWhereAnotherNamespaceHasACopy(t *testing.T) {
 // A killed process's mount is detached and its directory removed; a nonempty directory is not.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
-	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(dir, "inside"), 0o755))
 	if Clear(dir) {
 		t.Error("a directory with something in it is gone")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "inside")); err != nil {
-		t.Error(err)
+		t.Errorf("os.Stat: %v", err)
 	}
 	if empty := filepath.Join(dir, "inside"); !Clear(empty) {
 		t.Error("an empty directory stays")
@@ -179,7 +174,7 @@ func TestClear(t *testing.T) {
 	}
 	p := start(t, "100")
 	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Process.Kill: %v", err)
 	}
 	_ = p.cmd.Wait()
 	if !Clear(p.dir) {
@@ -215,6 +210,6 @@ func TestUnmountedWhenNobodyListens(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := os.Remove(dir); err != nil {
-		t.Error(err)
+		t.Errorf("os.Remove: %v", err)
 	}
 }

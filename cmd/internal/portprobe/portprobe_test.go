@@ -24,7 +24,7 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -60,11 +60,11 @@ func dialLate(_ context.Context, network, addr string) (net.Conn, error) {
 func TestIdentify(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	t.Cleanup(func() { service.Shutdown(context.Background()); srv.Close() })
 	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
@@ -96,11 +96,11 @@ func TestIdentify(t *testing.T) {
 func TestExpectedIsAskedFirst(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/m", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	t.Cleanup(func() { service.Shutdown(context.Background()); srv.Close() })
 	for expected, addr := range map[Kind]string{RPC: service.TCPAddr.String(), MPA: service.RDMAAddr.String()} {
@@ -123,7 +123,7 @@ func TestMPAStart(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{MaxIRD: 7, CRC: rnic.CRCOn})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	go func() {

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // parsed loads a module of the given files.
@@ -16,16 +18,12 @@ func parsed(t *testing.T, files map[string]string) *module {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	m, err := load(root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load: %v", err)
 	}
 	return m
 }
@@ -108,7 +106,7 @@ func (s State) MarshalText() ([]byte, error) { return nil, nil }
 `})
 	w := &writer{}
 	if err := (&jsonTable{w: w, m: m, seen: map[string]string{}}).fields(m.dirs["a"], "R", ""); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fields: %v", err)
 	}
 	want := []string{
 		"| `Count.NAME` | object of numbers | by name |",
@@ -143,7 +141,7 @@ func f() string { return strings.ToLower("") }
 	} {
 		n, err := c.value("a", test.name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("value: %v", err)
 		}
 		if got := quantity(n, test.unit); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)

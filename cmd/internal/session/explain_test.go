@@ -52,7 +52,7 @@ func TestServerArguments(t *testing.T) {
 	for _, arg := range []string{"h:/e", "nfsrdma://h:77/e", "nfs://h/e", "nfs://h:88/e", "[::1]:/e", "nfsrdma://[::1]:77/e", "nfs://[::1]/e"} {
 		t1, err := nfsclient.ParseTarget(arg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseTarget: %v", err)
 		}
 		t2, err := nfsclient.ParseServer(serverArg(t1))
 		if err != nil || t2.Host != t1.Host || t2.Addr() != t1.Addr() || t2.Transport != t1.Transport {

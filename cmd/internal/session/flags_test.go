@@ -69,16 +69,16 @@ func TestOpenedExportsAreTheCallers(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	to, err := nfsclient.ParseTarget(tcp + "/mem")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseTarget: %v", err)
 	}
 	o := nfsclient.Options{Transport: to.Transport}
 	first, err := s.OpenWith(t.Context(), "typed", to, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenWith: %v", err)
 	}
 	second, err := s.OpenWith(t.Context(), "typed", to, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenWith: %v", err)
 	}
 	defer second.Client().Close()
 	first.Client().Close()

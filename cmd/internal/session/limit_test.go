@@ -119,7 +119,7 @@ func TestSilentCallIsExplained(t *testing.T) {
 		for arg, cause := range map[string]string{"nfs://h:88/e": "a firewall may drop packets to it", "nfsrdma://h/e": "UDP port 4791, or it has no RoCE"} {
 			target, err := s.Target(arg)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Target: %v", err)
 			}
 			err = s.FirstAnswer(t.Context(), target, "ping", func(ctx context.Context) error {
 				<-ctx.Done()

@@ -111,7 +111,7 @@ func TestAdviceOfLocalErrors(t *testing.T) {
 	var stderr strings.Builder
 	s := newSession(t, &stderr)
 	if _, err := s.Operand(t.Context(), url+"/mem"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Operand: %v", err)
 	}
 	s.Note(cli.WithCause(syscall.EACCES, "cannot open 'x': Permission denied"))
 	s.Advise(t.Context())
@@ -129,7 +129,7 @@ func TestMountRefusedForItsPort(t *testing.T) {
 	rules := func(text string) *exports.Export {
 		f, err := exports.Parse("f", []byte(text))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		return f.Exports[0]
 	}
@@ -147,7 +147,7 @@ func TestMountRefusedForItsPort(t *testing.T) {
 		s := newSession(t, new(strings.Builder))
 		to, err := s.Target(url + "/mem")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Target: %v", err)
 		}
 		_, err = s.OpenWith(t.Context(), url, to, nfsclient.Options{Transport: nfsclient.TCP, Dial: anyPort})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -31,11 +31,11 @@ func serveExport(t *testing.T, squash nfsserver.Squash, x nfsserver.Export) (rdm
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, AsyncNames: true, Exports: []nfsserver.Export{x}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	service, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -32,10 +32,10 @@ func TestOperandsShareConnections(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	first, err := s.Operand(t.Context(), tcp+"/mem")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Operand: %v", err)
 	}
 	if err := first.FS.MkdirAll(t.Context(), "a/b", 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("MkdirAll: %v", err)
 	}
 	second, err := s.Operand(t.Context(), tcp+"/mem/a/b")
 	if err != nil || second.FS.Client() != first.FS.Client() {

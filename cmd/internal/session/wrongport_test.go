@@ -24,7 +24,7 @@ func TestConnectingToAWrongPortEnds(t *testing.T) {
 	_, tcp := serve(t)
 	target, err := nfsclient.ParseTarget("nfsrdma://" + strings.TrimPrefix(tcp, "nfs://") + "/x")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseTarget: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -55,7 +55,7 @@ func TestRefusedPorts(t *testing.T) {
 		s := &Session{}
 		target, err := s.Target(c.arg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Target: %v", err)
 		}
 		err = s.explainConnect(t.Context(), target, new(limit), "", &transport.ConnectError{Service: "nfs", Err: syscall.ECONNREFUSED})
 		if got := err.Error(); got != c.arg+": "+asked+c.want {
@@ -92,7 +92,7 @@ func (c closingProbe) Close() error {
 func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer l.Close()
 	go func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -84,9 +85,7 @@ func TestParseModeIsThatOfChmod(t *testing.T) {
 	}
 	for _, s := range modeWords() {
 		for i, from := range froms {
-			if err := os.Chmod(names[i], from); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chmod(names[i], from))
 		}
 		cmd := exec.Command(tool, append([]string{"--", s}, names...)...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -98,7 +97,7 @@ func TestParseModeIsThatOfChmod(t *testing.T) {
 		for i, from := range froms {
 			fi, err := os.Stat(names[i])
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.Stat: %v", err)
 			}
 			got, err := ParseMode(s, from, 0o026)
 			if want := nfsclient.WireMode(fi.Mode()); (err != nil) != invalid || err == nil && nfsclient.WireMode(got) != want {

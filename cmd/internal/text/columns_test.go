@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Columns match ls -C, at widths for one, some and all names per line.
@@ -26,9 +27,7 @@ func TestColumnsAreThoseOfLs(t *testing.T) {
 			name += "日本" // two columns each
 		}
 		names = append(names, name)
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	for _, width := range []int{1, 20, 23, 40, 41, 62, 63, 64, 80, 100, 133, 500, 801, 2000} {
 		var b bytes.Buffer

@@ -23,7 +23,7 @@ func TestFields(t *testing.T) {
 	}{1500 * time.Millisecond, map[string]row{"READ": {RoundTripP99: time.Microsecond}}, []row{{CRC: true}}, []uint64{1, 2}, 0}
 	got, err := json.Marshal(Fields(reflect.ValueOf(v)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	const want = `{"age_seconds":1.5,"calls":{"READ":{"crc":false,"round_trip_p99_seconds":0.000001,"up":false}},` +
 		`"rows":[{"crc":true,"round_trip_p99_seconds":0,"up":false}],"times":[1,2]}`

@@ -68,7 +68,7 @@ func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	want, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Output: %v", err)
 	}
 	diffLines(t, "numfmt", got.String(), string(want))
 }
@@ -112,7 +112,7 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	want, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Output: %v", err)
 	}
 	var got strings.Builder
 	for _, name := range names {
@@ -122,7 +122,7 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 		}
 		fi, err := os.Lstat(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Lstat: %v", err)
 		}
 		fmt.Fprintf(&got, "%s %s %s\n", name, ModeString(fi.Mode()), FileType(fi.Mode(), fi.Size()))
 	}

@@ -19,7 +19,7 @@ func TestJSONHasNoControlCharacters(t *testing.T) {
 	for _, s := range []string{string(all), "", "plain", "\u009b2J", "\x7f", "Käse", "日本", "x\u0085"} {
 		var b bytes.Buffer
 		if err := json.NewEncoder(JSONWriter(&b)).Encode(s); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Encode: %v", err)
 		}
 		line := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 		if i := bytes.IndexFunc(line, unicode.IsControl); i >= 0 {

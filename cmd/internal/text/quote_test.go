@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // lsTool runs coreutils' ls in a UTF-8 locale, or skips the test without one.
@@ -49,9 +50,7 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 	dir := t.TempDir()
 	made := make(map[string]bool)
 	for _, name := range oddNames() {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 		made[name] = true
 	}
 	raw := strings.Split(strings.TrimSuffix(lsTool(t, dir, "-AU", "--zero"), "\x00"), "\x00")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/figures"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // when is the time of the second snapshot.
@@ -67,7 +68,7 @@ func snapshot(t *testing.T, at time.Time, text string) *Snapshot {
 	t.Helper()
 	set, err := figures.Parse(text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	return &Snapshot{At: at, Figures: set}
 }
@@ -79,13 +80,9 @@ func sample(t *testing.T) *Report {
 	now.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Exports: []string{"/srv/my data"}, Calls: 30, In: 3000, Out: 2098152, Age: 62, Idle: 0.5},
 		{Address: "10.0.0.8:900", Transport: "rdma/iwarp", Calls: 4, Age: 1}}
 	for i, text := range []string{`[{"uid":1000,"calls":5},{"uid":0,"calls":2},{"uid":7,"calls":3}]`, `[{"uid":0,"calls":4},{"uid":1000,"calls":7},{"uid":7,"calls":3},{"uid":null,"calls":16}]`} {
-		if err := json.Unmarshal([]byte(text), &[]*Client{&before.Clients[0], &now.Clients[0]}[i].Users); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(text), &[]*Client{&before.Clients[0], &now.Clients[0]}[i].Users))
 	}
-	if err := json.Unmarshal([]byte(`{"credits_granted":64,"credits_used":7}`), &now.Clients[1].RDMA); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(`{"credits_granted":64,"credits_used":7}`), &now.Clients[1].RDMA))
 	return now.since(before, "server:9049")
 }
 
@@ -193,7 +190,7 @@ func TestRates(t *testing.T) {
 	r := sample(t)
 	got, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.MarshalIndent: %v", err)
 	}
 	if string(got) != wantJSON {
 		t.Errorf("%s", got)

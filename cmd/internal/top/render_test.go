@@ -109,7 +109,7 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	if _, err := ParseOrder("size"); err == nil || !strings.Contains(err.Error(), "want calls, bytes") {
-		t.Error(err)
+		t.Errorf("ParseOrder: %v, want %q", err, "want calls, bytes")
 	}
 }
 

@@ -42,7 +42,7 @@ func answering(t *testing.T, handler http.HandlerFunc) *Source {
 	t.Cleanup(server.Close)
 	s, err := Remote(server.URL)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remote: %v", err)
 	}
 	return s
 }
@@ -85,7 +85,7 @@ func TestPasswordsAreNotTold(t *testing.T) {
 	defer server.Close()
 	source, err := Remote("http://me:secret@" + server.Listener.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remote: %v", err)
 	}
 	if _, err := source.Read(context.Background()); err == nil || strings.Contains(err.Error()+source.Name, "secret") {
 		t.Errorf("%v", err)
@@ -123,7 +123,7 @@ func TestLines(t *testing.T) {
 	o.Count, o.Interval = 0, time.Hour
 	o.Source = &Source{"s", func(context.Context) (*Snapshot, error) { cancel(); return &Snapshot{}, nil }}
 	if err := Lines(ctx, &text, o); err != nil {
-		t.Error(err)
+		t.Errorf("Lines: %v", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestLines(t *testing.T) {
 func TestLocal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	if _, err := Local(path).Read(context.Background()); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad serve") {
-		t.Error(err)
+		t.Errorf("Read: %v, want %q", err, "start one with nfsrdmad serve")
 	}
 	old := true
 	s, err := control.Listen(path, func(command string) (any, error) {
@@ -145,11 +145,11 @@ func TestLocal(t *testing.T) {
 		return map[string]any{"clients": nil}, nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer s.Close()
 	if _, err := Local(path).Read(context.Background()); err == nil || !strings.Contains(err.Error(), "does not know") {
-		t.Error(err)
+		t.Errorf("Read: %v, want %q", err, "does not know")
 	}
 	old = false
 	if now, err := Local(path).Read(context.Background()); err != nil || now.Figures.Sum(nameCalls) != 7 || now.Clients == nil {

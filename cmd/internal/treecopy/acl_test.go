@@ -29,7 +29,7 @@ func acl(t *testing.T, path string) []byte {
 	t.Helper()
 	out, err := exec.Command("getfacl", "-cnp", path).Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("getfacl: %v", err)
 	}
 	return out
 }
@@ -50,7 +50,7 @@ func TestDefaultACLDoesNotOpenCopies(t *testing.T) {
 	cp(t, Options{}, local(dst+"/old"), local(file)).want(t)
 	cp(t, all, local(dst+"/tree"), local(src+"/d")).want(t)
 	if err := exec.Command("mkfifo", "-m", "640", src+"/p").Run(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("mkfifo: %v", err)
 	}
 	cp(t, all, local(dst+"/p"), local(src+"/p")).want(t)
 	for _, name := range []string{"new", "old", "tree", "tree/f", "p"} {
@@ -169,7 +169,7 @@ func TestACLsWithoutRoom(t *testing.T) {
 	check()
 	cp(t, Options{Recursive: true}, at(x, "/plain"), local(src+"/all")).want(t)
 	if err := x.FS.Rename(t.Context(), "/up", "/up2"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Rename: %v", err)
 	}
 	for i := range lines {
 		lines[i] = "warning: " + lines[i]

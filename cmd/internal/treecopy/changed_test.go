@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -31,23 +32,21 @@ func TestSourceThatChangedStays(t *testing.T) {
 	} {
 		top := t.TempDir()
 		name := write(t, "content", top, "f")
-		if err := os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)))
 		d, err := (Local{}).OpenDir(t.Context(), top, top)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("OpenDir: %v", err)
 		}
 		m, err := d.Lstat(t.Context(), "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		l := &log{}
 		r := New(l.options(Options{}))
 		r.opt.move, r.moved = true, map[key]movedFile{}
 		r.recordMoved(&job{src: m})
 		if err := change(name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change: %v", err)
 		}
 		r.removeMoved(t.Context(), d, "f")
 		_, err = os.Stat(name)
@@ -93,12 +92,12 @@ func TestLostWritesOfAStream(t *testing.T) {
 		tree := write(t, "", t.TempDir(), "src")
 		f, err := os.Open(tree)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Open: %v", err)
 		}
 		src := &cutSource{plainSource{f}, c.size, io.EOF}
 		in := &content{src: src, m: &Meta{Mode: os.ModeNamedPipe}}
 		if err := in.begin(make([]byte, blockSize)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("begin: %v", err)
 		}
 		run, sink := New(Options{}), &forgetful{}
 		err = run.pump(t.Context(), in, sink, true)
@@ -140,9 +139,7 @@ func TestMoveToAServerThatGoesAway(t *testing.T) {
 func TestMoveUpdatesDirectories(t *testing.T) {
 	top := t.TempDir()
 	write(t, "x", top, "d/f")
-	if err := errors.Join(os.Mkdir(top+"/new", 0o755), os.Chtimes(top+"/d", time.Time{}, time.Unix(1e9, 0))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(top+"/new", 0o755), os.Chtimes(top+"/d", time.Time{}, time.Unix(1e9, 0)))
 	mv(t, Options{Update: true, NoTargetDir: true}, local(top+"/new"), local(top+"/d")).want(t)
 	wantFile(t, "x", top, "new/f")
 }

@@ -26,7 +26,7 @@ func eachDir(t *testing.T, f func(t *testing.T, tree Tree, d Dir)) {
 		t.Run(name, func(t *testing.T) {
 			d, err := op.Tree.OpenDir(t.Context(), op.Path, "TEXT")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("OpenDir: %v", err)
 			}
 			defer d.Close()
 			f(t, op.Tree, d)
@@ -56,18 +56,18 @@ func contentOf(t *testing.T, d Dir, name string) string {
 	t.Helper()
 	m, err := d.Lstat(t.Context(), name)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("Lstat: %v", err)
 		return ""
 	}
 	s, err := d.Open(t.Context(), m)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("Open: %v", err)
 		return ""
 	}
 	defer s.Close()
 	b, err := io.ReadAll(io.NewSectionReader(s, 0, 1<<30))
 	if err != nil {
-		t.Error(err)
+		t.Errorf("io.ReadAll: %v", err)
 	}
 	return string(b)
 }
@@ -100,7 +100,7 @@ func TestDirFiles(t *testing.T) {
 		m.Name = "f"
 		s, err := d.Overwrite(ctx, m)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Overwrite: %v", err)
 		}
 		if got := contentOf(t, d, "f"); got != "" {
 			t.Errorf("after Overwrite: %q", got)
@@ -125,7 +125,7 @@ func TestDirFiles(t *testing.T) {
 		m.Name = "f"
 		src, err := d.Open(ctx, m)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		if n, err := src.Size(); n != 8 || err != nil {
 			t.Errorf("Size: %d, %v", n, err)
@@ -135,13 +135,13 @@ func TestDirFiles(t *testing.T) {
 			t.Errorf("ReadAt: %q, %v", b[:n], err)
 		}
 		if err := src.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("src.Close: %v", err)
 		}
 		if err := d.Writable(ctx, m); err != nil {
 			t.Errorf("Writable: %v", err)
 		}
 		if err := d.Remove(ctx, "f"); err != nil {
-			t.Error(err)
+			t.Errorf("Remove: %v", err)
 		}
 		for what, err := range map[string]error{
 			"Remove": d.Remove(ctx, "f"), "Lstat": second(d.Lstat(ctx, "f")), "Stat": second(d.Stat(ctx, "f")),
@@ -163,19 +163,19 @@ func TestDirAdoptsWhatItReplaces(t *testing.T) {
 		old := put(t, d, "old", "x")
 		old.Name = "old"
 		if err := d.SetAttr(t.Context(), old, Attr{SetOwner: true, UID: 1234, GID: 2345}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetAttr: %v", err)
 		}
 		if err := d.SetAttr(t.Context(), old, Attr{SetMode: true, Mode: 0o604}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetAttr: %v", err)
 		}
 		old, err := d.Lstat(t.Context(), "old")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		old.Name = "old"
 		s, err := d.Create(t.Context(), "new", 0o600, -1)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 		if err := errors.Join(s.Adopt(t.Context(), &old), s.Close()); err != nil {
 			t.Error(err)
@@ -192,7 +192,7 @@ func TestDirDirectories(t *testing.T) {
 		ctx := t.Context()
 		sub, err := d.Mkdir(ctx, "sub", 0o750)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		if m := sub.Self(); !m.Mode.IsDir() || m.Mode.Perm() != 0o750 || same(m, d.Self()) {
 			t.Errorf("a new directory is %+v", m)
@@ -217,7 +217,7 @@ func TestDirDirectories(t *testing.T) {
 		self := *sub.Self()
 		self.Name = "."
 		if err := sub.SetAttr(ctx, self, Attr{SetMode: true, Mode: 0o711, Mtime: when}); err != nil {
-			t.Error(err)
+			t.Errorf("SetAttr: %v", err)
 		}
 		m, err := d.Lstat(ctx, "sub")
 		if err != nil || m.Mode.Perm() != 0o711 || !m.Mtime.Equal(when) {
@@ -226,14 +226,14 @@ func TestDirDirectories(t *testing.T) {
 		m.Name = "sub"
 		again, err := d.Sub(ctx, m)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sub: %v", err)
 		}
 		if got := list(t, again); got != "f" {
 			t.Errorf("Sub has %q", got)
 		}
 		file, err := again.Lstat(ctx, "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		file.Name = "f"
 		if _, err := again.Sub(ctx, file); !errors.Is(err, unix.ENOTDIR) {
@@ -257,7 +257,7 @@ func TestDirManyEntries(t *testing.T) {
 		const n = dirBatch + 200
 		for i := range n {
 			if _, err := d.Symlink(t.Context(), "to", strings.Repeat("x", 1+i%50)+"-"+strings.Repeat("y", i/50)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Symlink: %v", err)
 			}
 		}
 		seen := map[string]bool{}
@@ -281,7 +281,7 @@ func TestDirLinks(t *testing.T) {
 		ctx := t.Context()
 		sub, err := d.Mkdir(ctx, "sub", 0o755)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		defer sub.Close()
 		put(t, sub, "f", "target")
@@ -331,7 +331,7 @@ func TestDirLinks(t *testing.T) {
 		// Nothing follows a link that was not found through one.
 		link, err := d.Lstat(ctx, "link")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		link.Name = "link"
 		if s, err := d.Open(ctx, link); err == nil {
@@ -356,20 +356,20 @@ func TestDirLinks(t *testing.T) {
 func TestDirNamesMove(t *testing.T) {
 	other, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenDir: %v", err)
 	}
 	defer other.Close()
 	eachDir(t, func(t *testing.T, tree Tree, d Dir) {
 		ctx := t.Context()
 		sub, err := d.Mkdir(ctx, "sub", 0o755)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		defer sub.Close()
 		m := put(t, d, "f", "x")
 		m.Name = "f"
 		if err := d.LinkTo(ctx, m, sub, "g"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("LinkTo: %v", err)
 		}
 		two, err := sub.Lstat(ctx, "g")
 		if err != nil || !same(&m, &two) || two.Nlink != 2 {
@@ -379,11 +379,11 @@ func TestDirNamesMove(t *testing.T) {
 			t.Errorf("LinkTo of what is there: %v", err)
 		}
 		if err := d.RenameTo(ctx, "f", sub, "h"); err != nil {
-			t.Error(err)
+			t.Errorf("RenameTo: %v", err)
 		}
 		put(t, d, "over", "y")
 		if err := d.RenameTo(ctx, "over", sub, "g"); err != nil {
-			t.Error(err)
+			t.Errorf("RenameTo: %v", err)
 		}
 		if got := list(t, sub); got != "g h" || contentOf(t, sub, "g") != "y" || contentOf(t, sub, "h") != "x" {
 			t.Errorf("names: %s", got)
@@ -418,12 +418,12 @@ func TestTreePaths(t *testing.T) {
 		}
 		sub, err := d.Mkdir(ctx, "sub", 0o755)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		defer sub.Close()
 		put(t, sub, "f", "x")
 		if _, err := d.Symlink(ctx, "sub", "link"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Symlink: %v", err)
 		}
 		p := func(s string) string { return filepath.Join(top, s) }
 		for path, kind := range map[string]fs.FileMode{"sub": fs.ModeDir, "sub/f": 0, "link": fs.ModeDir, "link/f": 0} {
@@ -464,7 +464,7 @@ func (d *localDir) path(t *testing.T) string {
 	t.Helper()
 	p, err := filepath.EvalSymlinks(procFD(d.fd))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -22,9 +23,7 @@ func setup(t *testing.T) string {
 	top := t.TempDir()
 	write(t, "file", top, "f")
 	write(t, "in d", top, "d/x")
-	if err := errors.Join(os.Symlink("f", top+"/lf"), os.Symlink("d", top+"/ld"), os.Symlink("none", top+"/dangling")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("f", top+"/lf"), os.Symlink("d", top+"/ld"), os.Symlink("none", top+"/dangling"))
 	return top
 }
 
@@ -84,9 +83,7 @@ func copyTo(t *testing.T, c destination, side string) {
 	write(t, "second", from, "s2")
 	write(t, "in t", from, "t/y")
 	if strings.Contains(c.src[0], "sub") {
-		if err := os.Mkdir(from+"/t/sub", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(from+"/t/sub", 0o755))
 		c.made = strings.TrimSuffix(c.made, " d/sub") + " d/sub"
 	}
 	dst := local(top + "/" + c.dst)
@@ -180,9 +177,7 @@ func TestFollowOfOperands(t *testing.T) {
 	src := setup(t)
 	for how, links := range map[Follow]string{FollowNever: "lf t/lf", FollowOperands: "t/lf", FollowAlways: ""} {
 		dst := t.TempDir()
-		if err := os.MkdirAll(src+"/t", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(src+"/t", 0o755))
 		_ = os.Symlink("../f", src+"/t/lf")
 		cp(t, Options{Recursive: true, Follow: how}, local(dst), local(src+"/lf"), local(src+"/t")).want(t)
 		var got []string

@@ -4,7 +4,6 @@ package treecopy
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestWhetherATargetIsReplaced: by age, by -n, and by the answer to a question.
@@ -41,9 +42,7 @@ func TestWhetherATargetIsReplaced(t *testing.T) {
 		{"in place", Options{InPlace: true}, 0, false, true, ""},
 	} {
 		src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
-		if err := errors.Join(os.Chtimes(src, now, now), os.Chtimes(dst, now, now.Add(-c.age))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chtimes(src, now, now), os.Chtimes(dst, now, now.Add(-c.age)))
 		asked := ""
 		c.o.Ask = func(q string) bool { asked = strings.ReplaceAll(q, dst, "DST"); return c.answer }
 		cp(t, c.o, local(dst), local(src)).want(t)
@@ -70,7 +69,7 @@ func (unwritable) Writable(context.Context, Meta) error { return unix.EACCES }
 func TestQuestionOfAnUnwritableTarget(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenDir: %v", err)
 	}
 	defer d.Close()
 	r := New(Options{})
@@ -99,10 +98,8 @@ func TestTargetsThatAreLinks(t *testing.T) {
 	for _, side := range []string{"local", "remote"} {
 		dir := filepath.Join(r.dir, side)
 		write(t, "old", dir, "real/f")
-		if err := errors.Join(os.Symlink("real/f", dir+"/link"), os.Symlink("link", dir+"/chain"), os.Symlink("none", dir+"/dangling"),
-			os.Symlink("real", dir+"/todir")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("real/f", dir+"/link"), os.Symlink("link", dir+"/chain"), os.Symlink("none", dir+"/dangling"),
+			os.Symlink("real", dir+"/todir"))
 		to := func(name string) Operand { return local(filepath.Join(dir, name)) }
 		if side == "remote" {
 			x := r.mount(t, "/dir")
@@ -138,9 +135,7 @@ func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	write(t, "hostile", r.dir, "src/f")
 	top := t.TempDir()
 	victim := write(t, "precious", top, "victim")
-	if err := errors.Join(os.Mkdir(top+"/dst", 0o755), os.Symlink("../victim", top+"/dst/f")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(top+"/dst", 0o755), os.Symlink("../victim", top+"/dst/f"))
 	o := Options{Recursive: true, NoTargetDir: true}
 	x := r.mount(t, "/dir")
 	cp(t, o, local(top+"/dst"), at(x, "src")).want(t, "not writing through symlink '"+top+"/dst/f'")
@@ -168,9 +163,7 @@ func TestLinksReplaceWhatTheyShould(t *testing.T) {
 		write(t, "file", dir, "file")
 		write(t, "target", dir, "target")
 		write(t, "x", dir, "full/f")
-		if err := errors.Join(os.Symlink("target", dir+"/src"), os.Symlink("elsewhere", dir+"/link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("target", dir+"/src"), os.Symlink("elsewhere", dir+"/link"))
 		for _, name := range []string{"file", "link", "new"} {
 			cp(t, all, op(name), op("src")).want(t)
 			if to, err := os.Readlink(filepath.Join(dir, name)); to != "target" || err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A hooked source calls at before each read beyond a position.
@@ -214,7 +215,7 @@ func TestLostWritesAreSentAgain(t *testing.T) {
 			l := &log{}
 			run := New(l.options(all))
 			if err := run.Copy(t.Context(), []Operand{local(src)}, at(dst, out+"/f")); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Copy: %v", err)
 			}
 			if restarts > maxResend {
 				l.want(t, "error writing")
@@ -244,7 +245,7 @@ func TestSizesAreNotBelieved(t *testing.T) {
 			}
 			s, err := os.Open(src)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.Open: %v", err)
 			}
 			var got buffer
 			r := New(Options{})
@@ -304,9 +305,7 @@ func (b *buffer) WriteAt(p []byte, off int64) (int, error) {
 func TestFIFOs(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(pipe, 0o600))
 	want := strings.Repeat("through the pipe ", 200_000)
 	go func() { _ = os.WriteFile(pipe, []byte(want), 0) }()
 	cp(t, Options{Follow: FollowAlways}, local(filepath.Join(dir, "f")), local(pipe)).want(t)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A sinkAs is a Sink with some of its methods replaced.
@@ -108,9 +110,7 @@ func TestTargetsWrittenInPlace(t *testing.T) {
 			}}, Options{}
 		},
 		"another name": func(dst string) (*fake, Options) {
-			if err := os.Link(dst, dst+"2"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Link(dst, dst+"2"))
 			return &fake{}, Options{}
 		},
 		"asked for": func(string) (*fake, Options) { return &fake{}, Options{InPlace: true} },
@@ -118,12 +118,12 @@ func TestTargetsWrittenInPlace(t *testing.T) {
 		src, dst := write(t, strings.Repeat("new", blockSize), t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 		before, err := os.Stat(dst)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Stat: %v", err)
 		}
 		tree, o := how(dst)
 		l := &log{}
 		if err := New(l.options(o)).Copy(t.Context(), []Operand{local(src)}, at(tree, dst)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Copy: %v", err)
 		}
 		l.want(t)
 		wantFile(t, strings.Repeat("new", blockSize), dst)
@@ -153,18 +153,18 @@ func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	tree := &fake{open: func(m Meta, s Source) (Source, error) { return &cutSource{s, 3 * blockSize, io.EOF}, nil }}
 	d, err := (Local{}).OpenDir(t.Context(), filepath.Dir(dst), "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenDir: %v", err)
 	}
 	defer d.Close()
 	sticky := stickyDir{d}
 	from, base, err := tree.Parent(t.Context(), src, src)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parent: %v", err)
 	}
 	defer from.Close()
 	m, err := from.Lstat(t.Context(), base)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lstat: %v", err)
 	}
 	m.Name = base
 	l := &log{}
@@ -204,9 +204,7 @@ func (x stickyTree) Parent(ctx context.Context, path, text string) (Dir, string,
 // TestTemporaryFileIsPrivate: the content that replaces a private file is never readable by others.
 func TestTemporaryFileIsPrivate(t *testing.T) {
 	src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
-	if err := errors.Join(os.Chmod(src, 0o644), os.Chmod(dst, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(src, 0o644), os.Chmod(dst, 0o600))
 	var modes []fs.FileMode
 	tree := &fake{sink: func(_ string, s Sink) (Sink, error) {
 		m, err := s.Stat()
@@ -322,7 +320,7 @@ func TestTemporaryNamesThatAreTaken(t *testing.T) {
 func TestDiscardNamesWhatStays(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenDir: %v", err)
 	}
 	defer d.Close()
 	ended, cancel := context.WithCancel(t.Context())
@@ -381,7 +379,7 @@ func TestTotalIsKnownBeforeTheBytes(t *testing.T) {
 		}
 		r = New((&log{}).options(Options{Recursive: true}))
 		if err := r.Copy(t.Context(), c.sources, local(t.TempDir())); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Copy: %v", err)
 		}
 		if total, done := r.Total.Load(), r.Bytes.Load(); total != c.want || done != c.want {
 			t.Errorf("%v: %d of %d bytes, want %d", c.sources, done, total, c.want)

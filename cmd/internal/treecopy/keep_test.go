@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func statOf(t *testing.T, path ...string) *syscall.Stat_t {
 	t.Helper()
 	fi, err := os.Lstat(filepath.Join(path...))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Lstat: %v", err)
 	}
 	return fi.Sys().(*syscall.Stat_t)
 }
@@ -34,7 +35,7 @@ func TestHolesStayHoles(t *testing.T) {
 		src := write(t, strings.Repeat("data", 3000), dir, name)
 		f, err := os.OpenFile(src, os.O_WRONLY, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenFile: %v", err)
 		}
 		_, err = f.WriteAt([]byte("after"), 100<<20)
 		if err == nil {
@@ -54,7 +55,7 @@ func TestHolesStayHoles(t *testing.T) {
 		o.Sparse = c.how
 		run := New((&log{}).options(o))
 		if err := run.Copy(t.Context(), []Operand{local(dir)}, at(x, "/up")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Copy: %v", err)
 		}
 		if n := run.Bytes.Load(); n != 300<<20+5 {
 			t.Errorf("counted %d bytes", n)
@@ -69,9 +70,7 @@ func TestHolesStayHoles(t *testing.T) {
 					t.Errorf("--sparse %d: %s/%s uses %d bytes of disk", c.how, copied, name, used)
 				}
 			}
-			if err := os.RemoveAll(copied); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.RemoveAll(copied))
 		}
 	}
 }
@@ -90,9 +89,7 @@ func TestLinksAndKinds(t *testing.T) {
 				continue
 			}
 			_ = os.MkdirAll(filepath.Dir(name), 0o755)
-			if err := os.Link(filepath.Join(src, "tree/d", strings.Repeat("f", f+1)), name); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Link(filepath.Join(src, "tree/d", strings.Repeat("f", f+1)), name))
 		}
 	}
 	top := write(t, "two", src, "operand")
@@ -114,7 +111,7 @@ func TestLinksAndKinds(t *testing.T) {
 	list := func(dir string) string {
 		b, err := exec.Command("sh", "-c", `cd "$1" && find . -mindepth 1 -printf '%P %y %m %U:%G %n %l %T@\n' | grep -v '\(tree\|^operand\) ' | sort; ls -l tree/char tree/block | cut -c1-30`, "sh", dir).Output()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("sh: %v", err)
 		}
 		return string(b)
 	}
@@ -141,9 +138,7 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 	} {
 		o := Options{Follow: FollowAlways, Umask: 0o022}
 		owned := write(t, "old", r.dir, side, "owned")
-		if err := os.Chown(owned, 1234, 1235); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(owned, 1234, 1235))
 		_ = os.Chmod(owned, 0o640)
 		before := statOf(t, owned)
 		cp(t, o, to(side+"/owned"), local(src)).want(t)
@@ -152,14 +147,10 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: owner %d:%d, mode %o, replaced %v", side, after.Uid, after.Gid, after.Mode, after.Ino != before.Ino)
 		}
 		one := write(t, "old", r.dir, side, "one")
-		if err := os.Link(one, one+"2"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Link(one, one+"2"))
 		cp(t, o, to(side+"/one"), local(src)).want(t)
 		wantFile(t, "new", one+"2")
-		if err := os.Symlink("one", filepath.Join(r.dir, side, "soft")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink("one", filepath.Join(r.dir, side, "soft")))
 		write(t, "newer", src)
 		cp(t, o, to(side+"/soft"), local(src)).want(t)
 		wantFile(t, "newer", one)
@@ -283,9 +274,7 @@ func TestLinksOfTheSource(t *testing.T) {
 	src, out := r.dir, t.TempDir()
 	write(t, "x", src, "t/d/f")
 	for link, target := range map[string]string{"t/d/up": "..", "t/file": "d/f", "t/dir": "d", "t/none": "nothing"} {
-		if err := os.Symlink(target, filepath.Join(src, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(src, link)))
 	}
 	for i, from := range []Operand{local(src + "/t"), at(r.mount(t, "/dir"), "t")} {
 		dst := filepath.Join(out, string(rune('a'+i)))

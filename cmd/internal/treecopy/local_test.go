@@ -33,16 +33,16 @@ func TestLocalFilesThatAreStreams(t *testing.T) {
 	for path, want := range map[string]string{"/proc/sys/kernel/ostype": "Linux\n", "/dev/null": ""} {
 		d, base, err := (Local{}).Parent(t.Context(), path, path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parent: %v", err)
 		}
 		m, err := d.Lstat(t.Context(), base)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		m.Name = base
 		s, err := d.Open(t.Context(), m)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		b, err := io.ReadAll(s)
 		if !s.Stream() || string(b) != want || err != nil {
@@ -53,14 +53,14 @@ func TestLocalFilesThatAreStreams(t *testing.T) {
 	}
 	d, base, err := (Local{}).Parent(t.Context(), "/dev/full", "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parent: %v", err)
 	}
 	defer d.Close()
 	m, _ := d.Lstat(t.Context(), base)
 	m.Name = base
 	s, err := d.Overwrite(t.Context(), m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Overwrite: %v", err)
 	}
 	defer s.Close()
 	if _, err := s.WriteAt(bytes.Repeat([]byte("x"), 10), 100); !s.Stream() || !errors.Is(err, unix.ENOSPC) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // An apart is a tree of this machine from which nothing can be renamed or linked elsewhere, as from
@@ -70,9 +71,7 @@ func TestMovesOverWhatIsThere(t *testing.T) {
 			write(t, "content of f", top, "f")
 			write(t, "content of g", top, "g")
 			write(t, "content of x", top, "d/x")
-			if err := os.Mkdir(top+"/empty", 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Mkdir(top+"/empty", 0o755))
 			l := mv(t, Options{NoTargetDir: c.noDir}, local(top+"/"+c.dst), at(tree, top+"/"+c.src))
 			if c.said == "" {
 				l.want(t)
@@ -103,11 +102,9 @@ func TestMoveKeepsKinds(t *testing.T) {
 	top := t.TempDir()
 	src := filepath.Join(top, "src")
 	f := write(t, "content", src, "f")
-	if err := errors.Join(os.Link(f, src+"/again"), os.Symlink("f", src+"/link"), unix.Mkfifo(src+"/fifo", 0o640),
+	must.Succeed(t, os.Link(f, src+"/again"), os.Symlink("f", src+"/link"), unix.Mkfifo(src+"/fifo", 0o640),
 		unix.Mknod(src+"/dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))), os.Mkdir(src+"/d", 0o700),
-		os.Chmod(f, 0o4751), os.Chmod(src, 0o1711)); err != nil {
-		t.Fatal(err)
-	}
+		os.Chmod(f, 0o4751), os.Chmod(src, 0o1711))
 	cp(t, all, local(top+"/reference"), local(src)).want(t)
 	mv(t, Options{}, local(top+"/dst"), at(apart{}, src)).want(t)
 	equalTrees(t, top+"/reference", top+"/dst")
@@ -173,11 +170,11 @@ func TestMoveThatCannotEnd(t *testing.T) {
 		write(t, "content", top, "d/x")
 		d, err := (Local{}).OpenDir(t.Context(), to, to)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("OpenDir: %v", err)
 		}
 		from, err := (Local{}).OpenDir(t.Context(), top, top)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("OpenDir: %v", err)
 		}
 		dst, src := d, Dir(apartDir{from})
 		c.broken.Dir = src
@@ -193,7 +190,7 @@ func TestMoveThatCannotEnd(t *testing.T) {
 		r.aboveDst = dst.Above(t.Context())
 		m, err := src.Lstat(t.Context(), "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		m.Name = "f"
 		r.moveAcross(t.Context(), local(top+"/f"), &job{from: src, src: m, srcText: top + "/f", to: dst, name: "f", dstText: to + "/f", top: true, decided: true})
@@ -217,7 +214,7 @@ func TestMoveSaysWhatItDoes(t *testing.T) {
 		o := l.options(Options{})
 		o.Verbose = func(s string) { o.Warn(strings.ReplaceAll(s, top+"/", "")) }
 		if err := New(o).Move(t.Context(), []Operand{at(tree, top+"/d")}, local(top+"/new")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Move: %v", err)
 		}
 		want := "warning: renamed 'd' -> 'new'"
 		if _, copied := tree.(apart); copied {

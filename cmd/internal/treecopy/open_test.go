@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestTargetsThatOthersHaveOpen: another client continues to read a file of up to a block that is
@@ -42,13 +44,13 @@ func TestTargetsThatOthersHaveOpen(t *testing.T) {
 		other := r.mount(t, "/dir")
 		f, err := other.FS.Open(t.Context(), "target")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open: %v", err)
 		}
 		c.o.Umask = 0o022
 		cp(t, c.o, at(r.mount(t, "/dir"), "/target"), local(c.src)).want(t)
 		want, err := os.ReadFile(c.src)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		wantFile(t, string(want), name)
 		got := make([]byte, len(want)+1)
@@ -67,9 +69,7 @@ func TestTargetsThatOthersHaveOpen(t *testing.T) {
 		if now, e := os.Stat(name); err != nil || e != nil || c.o.Preserve.Times && !now.ModTime().Equal(was.ModTime()) {
 			t.Errorf("%s: %v, %v, %v", c.what, now, err, e)
 		}
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(name))
 	}
 }
 
@@ -107,7 +107,7 @@ func TestRewriteThatFails(t *testing.T) {
 	l := &log{}
 	run.opt.Report = func(e *Error) { l.lines = append(l.lines, e.Error()) }
 	if err := run.Copy(t.Context(), []Operand{local(write(t, "new content", t.TempDir(), "src"))}, at(torn{r.mount(t, "/dir")}, "/target")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Copy: %v", err)
 	}
 	l.want(t)
 	wantFile(t, "new content", name)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A sparseSource asks before the word of the file system goes out.
@@ -31,9 +32,7 @@ func (s *sparseSource) NextData(off int64) (start, end int64, ok bool, err error
 func sparseFile(t *testing.T, size int64) string {
 	t.Helper()
 	p := write(t, strings.Repeat("data", 1<<19), t.TempDir(), "src") // 2 MiB
-	if err := os.Truncate(p, size); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Truncate(p, size))
 	if m, err := (Local{}).stat(t, p); err != nil || !m.sparse() {
 		machine.Skip(t, "the temporary directory has no holes")
 	}
@@ -93,7 +92,7 @@ func TestShrinkingSparseSource(t *testing.T) {
 			if err == io.EOF && !cut {
 				cut = true
 				if err := os.Truncate(src, 3<<20); err != nil {
-					t.Error(err)
+					t.Errorf("os.Truncate: %v", err)
 				}
 			}
 		}}, nil
@@ -156,17 +155,17 @@ func TestSparseCopiesAreEqual(t *testing.T) {
 		src := filepath.Join(dir, fmt.Sprint("src", i))
 		f, err := os.Create(src)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Create: %v", err)
 		}
 		size := int64(1+r.IntN(6<<20)) + 2<<20
 		for range r.IntN(5) {
 			b := bytes.Repeat([]byte{byte('a' + i)}, 1+r.IntN(300<<10))
 			if _, err := f.WriteAt(b, r.Int64N(size)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("WriteAt: %v", err)
 			}
 		}
 		if err := f.Truncate(size); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Truncate: %v", err)
 		}
 		f.Close()
 		for _, how := range []Sparse{SparseAuto, SparseAlways, SparseNever} {

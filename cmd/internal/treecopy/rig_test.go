@@ -21,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -40,19 +41,19 @@ func newRig(t *testing.T, squash nfsserver.Squash) *rig {
 	r := &rig{dir: t.TempDir()}
 	tree, err := osfs.New(r.dir, osfs.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	mem := memfs.New(memfs.Options{Limit: memLimit, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, AsyncNames: true, Exports: []nfsserver.Export{
 		{Name: "/mem", FS: mem}, {Name: "/dir", FS: tree},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, srv.Programs()...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	r.addr = l.Addr().String()
 	r.rpc = rpc
@@ -75,7 +76,7 @@ func (r *rig) serveRDMA(t *testing.T) string {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); r.rpc.ServeRDMA(dev, l) }()
@@ -93,12 +94,12 @@ func mountBy(t *testing.T, tr nfsclient.Transport, addr, export string) Remote {
 	t.Helper()
 	c, err := nfsclient.Dial(t.Context(), addr, nfsclient.Options{Transport: tr})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	f, err := c.Mount(t.Context(), export)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	return Remote{f}
 }
@@ -149,7 +150,7 @@ func cp(t *testing.T, o Options, dst Operand, src ...Operand) *log {
 	t.Helper()
 	l := &log{}
 	if err := New(l.options(o)).Copy(t.Context(), src, dst); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Copy: %v", err)
 	}
 	return l
 }
@@ -158,7 +159,7 @@ func mv(t *testing.T, o Options, dst Operand, src ...Operand) *log {
 	t.Helper()
 	l := &log{}
 	if err := New(l.options(o)).Move(t.Context(), src, dst); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Move: %v", err)
 	}
 	return l
 }
@@ -170,12 +171,8 @@ var all = Options{Recursive: true, Preserve: Preserve{Mode: true, Owner: true, T
 func write(t *testing.T, content string, path ...string) string {
 	t.Helper()
 	p := filepath.Join(path...)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	must.Succeed(t, os.WriteFile(p, []byte(content), 0o644))
 	return p
 }
 
@@ -198,7 +195,7 @@ func names(t *testing.T, dir string) string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return strings.Join(list, " ")
 }

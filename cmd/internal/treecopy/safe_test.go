@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestSameFileIsRefused: by name, by a hard link, by a symbolic one; on this
@@ -64,9 +65,7 @@ func TestJustCreatedIsNotOverwritten(t *testing.T) {
 		write(t, d, r.dir, d, "f")
 		write(t, d, r.dir, d, "g")
 	}
-	if err := os.Mkdir(filepath.Join(r.dir, "dst"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(r.dir, "dst"), 0o755))
 	cp(t, Options{}, at(x, "dst"), at(x, "a/f"), at(x, "b/f")).want(t, "will not overwrite just-created 'dst/f' with 'b/f'")
 	wantFile(t, "a", r.dir, "dst/f")
 	mv(t, Options{}, at(x, "dst"), at(x, "a/g"), at(x, "b/g")).want(t, "will not overwrite just-created 'dst/g' with 'b/g'")
@@ -84,16 +83,10 @@ func TestSetIDStaysWithItsOwner(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	const setid = fs.ModeSetuid | fs.ModeSetgid
 	open, squashed := newRig(t, asCaller), newRig(t, nfsserver.Squash{All: true, UID: 4321, GID: 4321})
-	if err := os.Chmod(squashed.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(squashed.dir, 0o777))
 	src := write(t, "program", t.TempDir(), "suid")
-	if err := os.Chown(src, 1234, 1234); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(src, 0o755|setid); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chown(src, 1234, 1234))
+	must.Succeed(t, os.Chmod(src, 0o755|setid))
 	out := t.TempDir()
 	for _, c := range []struct {
 		name string
@@ -130,9 +123,7 @@ func TestSetIDStaysWithItsOwner(t *testing.T) {
 func TestTreeIsNotCopiedIntoItself(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "x", r.dir, "d/in/f")
-	if err := os.Symlink("d/in", filepath.Join(r.dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("d/in", filepath.Join(r.dir, "link")))
 	before := names(t, r.dir)
 	one, two := r.mount(t, "/dir"), r.mount(t, "/dir")
 	here := func(name string) Operand { return local(filepath.Join(r.dir, name)) }
@@ -154,12 +145,8 @@ func TestTreeIsNotCopiedIntoItself(t *testing.T) {
 		t.Errorf("made: %s", after)
 	}
 	// A link of the source leads to a directory above the destination.
-	if err := os.MkdirAll(filepath.Join(r.dir, "src"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(r.dir, filepath.Join(r.dir, "src/up")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(r.dir, "src"), 0o755))
+	must.Succeed(t, os.Symlink(r.dir, filepath.Join(r.dir, "src/up")))
 	cp(t, Options{Recursive: true, Follow: FollowAlways}, here("dst"), here("src")).want(t, "into itself")
 }
 
@@ -182,13 +169,9 @@ func TestHostileTree(t *testing.T) {
 	// A later copy does not write through a link from an earlier one.
 	top := t.TempDir()
 	victim := write(t, "victim", top, "victim")
-	if err := os.MkdirAll(filepath.Join(top, "dst/src"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(top, "dst/src"), 0o755))
 	for link, target := range map[string]string{"file": victim, "dir": top} {
-		if err := os.Symlink(target, filepath.Join(top, "dst/src", link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(top, "dst/src", link)))
 	}
 	write(t, "evil", r.dir, "src/file")
 	write(t, "evil", r.dir, "src/dir/victim")

@@ -15,7 +15,7 @@ func handle(t *testing.T, b byte) nfs3.FH {
 	t.Helper()
 	fh, err := nfs3.MakeFH([]byte{b})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("MakeFH: %v", err)
 	}
 	return fh
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/posixacl"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -42,16 +43,14 @@ func TestModesBothWays(t *testing.T) {
 func TestStatIsThatOfPackageOS(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "content", dir, "f")
-	if err := errors.Join(os.Symlink("f", dir+"/link"), os.Mkdir(dir+"/d", 0o711), unix.Mkfifo(dir+"/fifo", 0o640), os.Chmod(f, 0o4755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("f", dir+"/link"), os.Mkdir(dir+"/d", 0o711), unix.Mkfifo(dir+"/fifo", 0o640), os.Chmod(f, 0o4755))
 	for _, p := range []string{"f", "link", "d", "fifo", "/dev/null", "/dev/zero"} {
 		if !strings.HasPrefix(p, "/") {
 			p = filepath.Join(dir, p)
 		}
 		fi, err := os.Lstat(p)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Lstat: %v", err)
 		}
 		m, err := statAt(unix.AT_FDCWD, p, unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil || m.Mode != fi.Mode() || m.Size != fi.Size() || !m.Mtime.Equal(fi.ModTime()) {
@@ -74,16 +73,16 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "f")
 	f, err := os.Create(p)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer f.Close()
 	for _, at := range []int64{0, 4 * page} {
 		if _, err := f.WriteAt([]byte(strings.Repeat("x", page)), at); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteAt: %v", err)
 		}
 	}
 	if err := f.Truncate(8 * page); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Truncate: %v", err)
 	}
 	if m, err := statFD(int(f.Fd())); err != nil || !m.sparse() {
 		machine.Skip(t, "the temporary directory has no holes")
@@ -101,7 +100,7 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	defer r.Close()
 	defer w.Close()
@@ -115,12 +114,10 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "x", dir, "f")
-	if err := os.Symlink("f", dir+"/link"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("f", dir+"/link"))
 	d, err := openLocalDir(unix.AT_FDCWD, dir, 0, "DIR")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openLocalDir: %v", err)
 	}
 	defer d.Close()
 	old := time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC)
@@ -139,7 +136,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	} {
 		m, err := d.Lstat(t.Context(), "f")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Lstat: %v", err)
 		}
 		if err := d.SetAttr(t.Context(), m, c.a); err != nil {
 			t.Errorf("%s: %v", c.what, err)
@@ -152,11 +149,11 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	}
 	link, err := d.Lstat(t.Context(), "link")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lstat: %v", err)
 	}
 	later := old.Add(24 * time.Hour)
 	if err := d.SetAttr(t.Context(), link, Attr{SetMode: true, Mode: 0o777, SetACLs: true, Mtime: later}); err != nil {
-		t.Error(err)
+		t.Errorf("SetAttr: %v", err)
 	}
 	if now, _ := d.Lstat(t.Context(), "link"); !now.Mtime.Equal(later) {
 		t.Errorf("the link's time is %v", now.Mtime)
@@ -178,7 +175,7 @@ func TestMknodMakesItsKind(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	d, err := openLocalDir(unix.AT_FDCWD, t.TempDir(), 0, "DIR")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openLocalDir: %v", err)
 	}
 	defer d.Close()
 	for i, mode := range []fs.FileMode{fs.ModeNamedPipe, fs.ModeSocket, fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice} {
@@ -214,12 +211,12 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	dir := t.TempDir()
 	from, err := os.Open(write(t, "a", dir, "from"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	defer from.Close()
 	to, err := os.Create(dir + "/to")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer to.Close()
 	set := func(name, value string) {
@@ -234,7 +231,7 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	set("user.long", strings.Repeat("x", 3000))
 	set("user.empty", "")
 	if err := copyXattrs(int(from.Fd()), int(to.Fd()), func(name string) bool { return name != "user.one" }); err != nil {
-		t.Error(err)
+		t.Errorf("copyXattrs: %v", err)
 	}
 	got := make([]byte, 4096)
 	for name, want := range map[string]int{"user.long": 3000, "user.empty": 0} {

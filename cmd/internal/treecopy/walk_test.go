@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // tree makes a tree of the given levels, with dirs directories and files files in each.
@@ -23,9 +25,7 @@ func tree(t *testing.T, dir string, levels, dirs, files int) {
 	for i := range files {
 		write(t, fmt.Sprint(dir, i), dir, fmt.Sprint("f", i))
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	for i := range dirs {
 		if levels > 0 {
 			tree(t, filepath.Join(dir, fmt.Sprint("d", i)), levels-1, dirs, files)
@@ -51,7 +51,7 @@ func equalTrees(t *testing.T, a, b string) {
 		if x.Mode().IsRegular() {
 			want, err := os.ReadFile(filepath.Join(a, name))
 			if err != nil {
-				t.Error(err)
+				t.Errorf("os.ReadFile: %v", err)
 			}
 			wantFile(t, string(want), b, name)
 		}
@@ -70,7 +70,7 @@ func TestTreesOfAllShapes(t *testing.T) {
 		x := r.mount(t, "/mem")
 		run := New((&log{}).options(all))
 		if err := run.Copy(t.Context(), []Operand{local(src)}, at(x, "/"+name)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Copy: %v", err)
 		}
 		files, dirs, size := int64(0), int64(0), int64(0)
 		_ = filepath.WalkDir(src, func(p string, e fs.DirEntry, err error) error {
@@ -105,9 +105,7 @@ func TestDirectoriesGetTheirModeLast(t *testing.T) {
 		return err
 	})
 	for i := len(dirs) - 1; i >= 0; i-- {
-		if err := errors.Join(os.Chmod(dirs[i], 0o555), os.Chtimes(dirs[i], old, old)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(dirs[i], 0o555), os.Chtimes(dirs[i], old, old))
 	}
 	for _, dst := range []Operand{local(filepath.Join(t.TempDir(), "dst")), at(r.mount(t, "/dir"), "/dst")} {
 		cp(t, all, dst, local(src)).want(t)
@@ -211,10 +209,8 @@ func TestFollowedLinksInTrees(t *testing.T) {
 	src := filepath.Join(top, "src")
 	write(t, "content", top, "outside/f")
 	write(t, "x", src, "d/f")
-	if err := errors.Join(os.Symlink("../outside", src+"/dir"), os.Symlink("../outside/f", src+"/file"),
-		os.Symlink("nowhere", src+"/dangling"), os.Symlink("..", src+"/d/up")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("../outside", src+"/dir"), os.Symlink("../outside/f", src+"/file"),
+		os.Symlink("nowhere", src+"/dangling"), os.Symlink("..", src+"/d/up"))
 	o := all
 	o.Follow = FollowAlways
 	dst := filepath.Join(t.TempDir(), "dst")
@@ -239,7 +235,7 @@ func TestVerboseNamesEachObject(t *testing.T) {
 	o := l.options(all)
 	o.Verbose = func(s string) { o.Warn(s) } // which locks
 	if err := New(o).Copy(t.Context(), []Operand{local(src)}, local(dst)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Copy: %v", err)
 	}
 	seen := map[string]bool{}
 	for _, line := range l.lines {

@@ -24,10 +24,10 @@ func TestUcmatose(t *testing.T) {
 // and one that leaves early.
 func TestUcmatoseChecked(t *testing.T) {
 	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
-		t.Error(err)
+		t.Errorf("Ucmatose: %v, want %q", err, "--count 5000: 1 to 4096")
 	}
 	if _, err := Ucmatose(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "--port 0") {
-		t.Error(err)
+		t.Errorf("Ucmatose: %v, want %q", err, "--port 0")
 	}
 	_, _, err, err2 := both(t, Options{Size: 50}, Ucmatose, func(o *Options) { o.Size = 60 }, nil)
 	if err2 == nil || !strings.Contains(err2.Error(), "the peer sends messages of 60 bytes") {

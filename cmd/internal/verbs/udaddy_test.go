@@ -45,10 +45,10 @@ func TestMckey(t *testing.T) {
 // options report that.
 func TestDatagramsChecked(t *testing.T) {
 	if _, err := Mckey(t.Context(), Options{Port: 1}, netip.MustParseAddr("10.1.2.3"), true); err == nil || !strings.Contains(err.Error(), "10.1.2.3: not a multicast address") {
-		t.Error(err)
+		t.Errorf("Mckey: %v, want %q", err, "10.1.2.3: not a multicast address")
 	}
 	if _, err := Udaddy(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
-		t.Error(err)
+		t.Errorf("Udaddy: %v, want %q", err, "--count 5000: 1 to 4096")
 	}
 	_, _, err, err2 := both(t, Options{Size: 100_000}, Udaddy, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "--size 100000: a datagram holds") {
@@ -56,6 +56,6 @@ func TestDatagramsChecked(t *testing.T) {
 	}
 	_, _, err, _ = both(t, Options{Size: 50}, Udaddy, func(o *Options) { o.Size = 60 }, nil)
 	if err == nil || !strings.Contains(err.Error(), "the peer sends messages of 50 bytes") {
-		t.Error(err)
+		t.Errorf("both: %v, want %q", err, "the peer sends messages of 50 bytes")
 	}
 }

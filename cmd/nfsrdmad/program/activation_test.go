@@ -37,7 +37,7 @@ func plainTCP(t *testing.T) net.Listener {
 	c.SetMultipathTCP(false)
 	l, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -49,20 +49,20 @@ func newManager(t *testing.T, args ...string) *manager {
 	m.tcp, m.rdma = plainTCP(t), plainTCP(t)
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUDP: %v", err)
 	}
 	t.Cleanup(func() { udp.Close() })
 	for _, s := range []interface{ File() (*os.File, error) }{m.tcp.(*net.TCPListener), m.rdma.(*net.TCPListener), udp} {
 		f, err := s.File()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("File: %v", err)
 		}
 		t.Cleanup(func() { f.Close() })
 		m.files = append(m.files, f)
 	}
 	sock := filepath.Join(t.TempDir(), "notify")
 	if m.notified, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: sock, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUnixgram: %v", err)
 	}
 	t.Cleanup(func() { m.notified.Close() })
 	return m
@@ -138,12 +138,12 @@ func TestServiceManager(t *testing.T) {
 			return c, err
 		}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	tree, err := c.Mount(t.Context(), dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	m.end(server)
 	// While no server runs: a mount's calls, and new connections.
@@ -186,7 +186,7 @@ func TestPassedSockets(t *testing.T) {
 	named := func(f *os.File, name string) *os.File {
 		fd, err := syscall.Dup(int(f.Fd()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("syscall.Dup: %v", err)
 		}
 		f.Close()
 		return os.NewFile(uintptr(fd), name)
@@ -204,19 +204,19 @@ func TestPassedSockets(t *testing.T) {
 	r, _ := socket("tcp")
 	many, err := net.Listen("tcp", "127.0.0.1:0") // of MPTCP, where the kernel has it
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer many.Close()
 	mptcp, err := many.(*net.TCPListener).File()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File: %v", err)
 	}
 	if err := pass([]string{"--tcp-port", "7"}, mptcp); err == nil {
 		t.Error("a socket for nothing is taken")
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	for want, err := range map[string]error{
 		"two sockets for one service":                  pass(nil, named(a, "nfs"), named(b, "nfs")),
@@ -254,7 +254,7 @@ func boundSocket(t *testing.T, network string) (*os.File, string) {
 	} else {
 		c, err := net.ListenPacket(network, "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.ListenPacket: %v", err)
 		}
 		defer c.Close()
 		_, port, _ = net.SplitHostPort(c.LocalAddr().String())
@@ -262,7 +262,7 @@ func boundSocket(t *testing.T, network string) (*os.File, string) {
 	}
 	f, err := s.File()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("File: %v", err)
 	}
 	return f, port
 }

@@ -59,7 +59,7 @@ func TestAddressWithPort(t *testing.T) {
 		f.StringVar(&o.addr, "addr", "127.0.0.1", "")
 		cli.PortVar(f, &o.tcpPort, "tcp-port", 2049, "")
 		if err := f.Parse(strings.Fields(args)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		err := o.splitAddr(f)
 		var host string

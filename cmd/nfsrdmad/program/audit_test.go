@@ -19,6 +19,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func readAudit(t *testing.T, name string) (list []auditRecord) {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range bytes.Lines(b) {
 		var r auditRecord
@@ -60,7 +61,7 @@ func changeAll(t *testing.T, c *nfsclient.Client) {
 	ctx := context.Background()
 	m, err := c.Mount(ctx, "/memory")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	for what, err := range map[string]error{
 		"mkdir": m.Mkdir(ctx, "d", 0o755), "write": m.WriteFile(ctx, "f\xff", nil, 0o644), "symlink": m.Symlink(ctx, "d", "l"),
@@ -91,24 +92,18 @@ func TestServeAudit(t *testing.T) {
 		c := dialServe(t, "127.0.0.1:"+tcp)
 		awaitControl(t, socket)
 		changeAll(t, c)
-		if err := os.Rename(file, file+".1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Rename(file, file+".1"))
 		if out, err := run(context.Background(), "reload", "--control", socket); err != nil || out != file+": opened again\n" {
 			t.Errorf("reload: %q, %v", out, err)
 		}
 		over, err := nfsclient.Dial(context.Background(), "127.0.0.1:"+rdma, nfsclient.Options{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		defer over.Close()
 		changeAll(t, over)
-		if err := os.Rename(file, file+".2"); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Rename(file, file+".2"))
+		must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(file); err == nil {
 				break
@@ -117,12 +112,8 @@ func TestServeAudit(t *testing.T) {
 				t.Fatal("SIGHUP has no effect")
 			}
 		}
-		if err := os.Rename(file, file+".3"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(file+".3", file); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Rename(file, file+".3"))
+		must.Succeed(t, os.Symlink(file+".3", file))
 		if _, err := run(context.Background(), "reload", "--control", socket); err == nil || !strings.Contains(err.Error(), "symbolic link") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("reload over a symbolic link: %v", err)
 		}
@@ -150,9 +141,7 @@ func TestServeAudit(t *testing.T) {
 func TestServeAuditRefused(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink("target", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink("target", link))
 	for name, want := range map[string]string{link: "symbolic link", filepath.Join(dir, "not", "there"): "make its directory first", "/dev/full": "not a regular file"} {
 		_, err := run(context.Background(), "serve", "--memory", "--audit", name)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
@@ -168,9 +157,7 @@ func TestServeAuditRefused(t *testing.T) {
 func TestServeAuditFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, "small")
-	if err := os.Mkdir(small, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(small, 0o700))
 	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=64k"); err != nil {
 		machine.Skip(t, "a tmpfs cannot be mounted: "+err.Error())
 	}
@@ -181,22 +168,20 @@ func TestServeAuditFullDisk(t *testing.T) {
 		serveUntilEnd(t, "--memory", "--audit", file, "--control", filepath.Join(dir, "control"), "--tcp-port", tcp, "--locks", "off")
 		m, err := dialServe(t, "127.0.0.1:"+tcp).Mount(context.Background(), "/memory")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mount: %v", err)
 		}
 		if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
 			t.Fatal("the disk is not full")
 		}
 		for i := range n {
 			if err := m.Mkdir(context.Background(), fmt.Sprint(i), 0o700); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Mkdir: %v", err)
 			}
 		}
 		if info, err := os.Stat(file); err != nil || info.Size() != 0 {
 			t.Errorf("%v, %v", info, err)
 		}
-		if err := os.Truncate(filler, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Truncate(filler, 0))
 	})
 	records := readAudit(t, file)
 	for i := range records {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,12 +16,10 @@ import (
 func openNothing(t *testing.T) (restore func()) {
 	t.Helper()
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	set := func(l unix.Rlimit) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-			t.Error(err)
+			t.Errorf("unix.Setrlimit: %v", err)
 		}
 	}
 	set(unix.Rlimit{Cur: 3, Max: limit.Max}) // no number from 3 on is given

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -150,7 +151,7 @@ func dashboardUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/grafana-nfsrdma.json")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var d struct {
 		Panels []struct {
@@ -164,9 +165,7 @@ func dashboardUses(t *testing.T) (uses []promUse) {
 			}
 		}
 	}
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(b, &d))
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
 			uses = append(uses, promUse{p.Title, target.Expr, labelsOf(target.LegendFormat)})
@@ -185,7 +184,7 @@ func alertUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/prometheus-alerts.yml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, alert := range strings.Split(string(b), "- alert: ")[1:] {
 		name, rest, _ := strings.Cut(alert, "\n")
@@ -240,7 +239,7 @@ func checkTypes(t *testing.T, exposed string) {
 	t.Helper()
 	list, err := Metrics()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Metrics: %v", err)
 	}
 	want := map[string]string{}
 	for _, m := range list {

@@ -33,7 +33,7 @@ func containerfile(t *testing.T) (list []instruction) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/Containerfile")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -67,7 +67,7 @@ func TestContainerfile(t *testing.T) {
 				if dir, ok := strings.CutPrefix(arg, "./"); ok {
 					built["/out/"+filepath.Base(dir)] = true
 					if _, err := os.Stat(filepath.Join("../../..", dir, "main.go")); err != nil {
-						t.Error(err)
+						t.Errorf("os.Stat: %v", err)
 					}
 				}
 			}
@@ -87,7 +87,7 @@ func TestContainerfile(t *testing.T) {
 	}
 	mod, err := os.ReadFile("../../../go.mod")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	if len(bases) != 2 || bases[0] != "docker.io/library/golang:"+string(version[1]) || bases[1] != "scratch" || len(built) != 2 {
@@ -128,7 +128,7 @@ func TestContainer(t *testing.T) {
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -145,7 +145,7 @@ func TestContainer(t *testing.T) {
 		awaitPort(t, "127.0.0.1:"+number)
 		tree := mounted(t, "127.0.0.1:"+number, "/memory", o)
 		if err := tree.WriteFile(t.Context(), "f", []byte("data"), 0o644); err != nil {
-			t.Error(err)
+			t.Errorf("WriteFile: %v", err)
 		}
 		if data, err := tree.ReadFile(t.Context(), "f"); string(data) != "data" {
 			t.Errorf("%q, %v", data, err)
@@ -157,18 +157,18 @@ func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	defer in.Close()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.OpenFile: %v", err)
 	}
 	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.Copy: %v", err)
 	}
 	if err := out.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("out.Close: %v", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func copyFile(t *testing.T, from, to string) {
 func TestMountUnits(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/mnt-data.mount")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	given := regexp.MustCompile(`(?m)^Options=(.*)$`).FindSubmatch(text)
 	if given == nil {
@@ -200,7 +200,7 @@ func TestFirewall(t *testing.T) {
 	}
 	text, err := os.ReadFile("../../../deploy/nfsrdma.nft")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	rules := strings.NewReplacer("127.0.0.0/8, 10.0.0.0/24", "127.0.0.1", "#ip saddr", "ip saddr", "#tcp", "tcp").Replace(string(text))
 	for range 2 {
@@ -227,7 +227,7 @@ func TestFirewall(t *testing.T) {
 func TestSysctl(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/nfsrdma.sysctl.conf")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	settings := regexp.MustCompile(`(?m)^([a-z_.]+) = \d+$`).FindAllSubmatch(text, -1)
 	if len(settings) < 2 {
@@ -235,7 +235,7 @@ func TestSysctl(t *testing.T) {
 	}
 	for _, m := range settings {
 		if _, err := os.Stat("/proc/sys/" + strings.ReplaceAll(string(m[1]), ".", "/")); err != nil {
-			t.Error(err)
+			t.Errorf("os.Stat: %v", err)
 		}
 	}
 }

@@ -60,10 +60,10 @@ func startFew(t *testing.T, ulimit string, args ...string) *few {
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	f := &few{T: t, tcp: "127.0.0.1:" + tcp, rdma: "127.0.0.1:" + rdma}
 	f.end = func() string {
@@ -129,7 +129,7 @@ func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
 	defer cancel()
 	fsys, err := c.Mount(ctx, "/x")
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("Mount: %v", err)
 	}
 	if err := fsys.Mkdir(ctx, "d"+filepath.Base(f.TempDir()), 0o777); err != nil {
 		f.Errorf("MKDIR while there are no descriptors for connections: %v", err)
@@ -170,7 +170,7 @@ func TestFewDescriptors(t *testing.T) {
 	f := startFew(t, "ulimit -n 256", "--max-conns-per-host", "1000")
 	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer first.Close()
 	served := f.crowd(110)
@@ -187,7 +187,7 @@ func TestNoDescriptors(t *testing.T) {
 	f := startFew(t, "ulimit -n 256", "--max-conns", "1000", "--max-conns-per-host", "1000")
 	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer first.Close()
 	served := f.crowd(280)

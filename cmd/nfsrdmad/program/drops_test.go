@@ -29,7 +29,7 @@ func TestRoCEDrops(t *testing.T) {
 	}()
 	c, err := net.Dial("udp", addr+":4791")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	all := ""
@@ -57,6 +57,6 @@ func TestRoCEDrops(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("at its end: %v", err)
 	}
 }

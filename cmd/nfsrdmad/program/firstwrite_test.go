@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestFirstWrite(t *testing.T) {
@@ -24,7 +25,7 @@ func TestFirstWrite(t *testing.T) {
 	rules := func(options string) *exports.Export {
 		f, err := exports.Parse("f", []byte(dir+" "+options))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		return f.Exports[0]
 	}
@@ -53,15 +54,9 @@ func TestFirstWrite(t *testing.T) {
 		"a file of squashed root": {0o755, 0, options{}, rules("*(rw,all_squash,no_root_squash)"), "no_root_squash in /etc/e", ""},
 	} {
 		at := filepath.Join(dir, name)
-		if err := os.Mkdir(at, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(at, c.owner, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(at, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(at, 0o700))
+		must.Succeed(t, os.Chown(at, c.owner, 0))
+		must.Succeed(t, os.Chmod(at, c.mode))
 		set := &exportSet{o: &c.o, file: "/etc/e", from: map[string]source{"/x": {at: at, dir: &directory{}, rules: c.rules}}}
 		got := strings.Join(set.firstWriteLines([]string{"/x", "/memory"}), "\n")
 		if c.of == "" {
@@ -92,15 +87,11 @@ func TestFirstWriteOfManyDirectories(t *testing.T) {
 	var names []string
 	for i, clients := range []string{"*(rw)", "*(rw)", "b(rw) c(rw,no_root_squash)", "*(rw)", "*(rw)", "*(rw)"} {
 		at := filepath.Join(dir, string(rune('1'+i)))
-		if err := os.Mkdir(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(at, 0o755))
+		must.Succeed(t, os.Chmod(at, 0o755))
 		f, err := exports.Parse("f", []byte(at+" "+clients))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		set.from[at] = source{at: at, dir: &directory{}, rules: f.Exports[0]}
 		names = append(names, at)
@@ -133,7 +124,7 @@ func TestReachLine(t *testing.T) {
 func TestMetricsHost(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Hostname: %v", err)
 	}
 	for addr, want := range map[string]string{
 		":9049": name + ":9049", "0.0.0.0:9049": name + ":9049", "[::]:9049": name + ":9049",
@@ -166,7 +157,7 @@ func TestFirstWriteBesideReload(t *testing.T) {
 	for i := range 20 {
 		putFirst(1 + i%3)
 		if _, err := set.reload(v); err != nil {
-			t.Error(err)
+			t.Errorf("reload: %v", err)
 		}
 	}
 	close(over)

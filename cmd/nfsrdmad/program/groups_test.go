@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestLookupGroups asks this machine, where root always exists.
@@ -52,9 +54,7 @@ func TestLookupGroupsOfDirectory(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, script := range map[string]string{"getent": c.getent, "id": c.id} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 		}
 		t.Setenv("PATH", dir)
 		gid, gids, err := lookupGroups(1000)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestHangupWithNothingToRead: the server continues, logs that in one line, and ends in order
@@ -31,14 +32,14 @@ func TestHangupWithNothingToRead(t *testing.T) {
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	awaitControl(t, socket)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
 		if err := cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Signal: %v", err)
 		}
 		for sig == syscall.SIGHUP && !strings.Contains(log.String(), "SIGHUP: nothing to read again") {
 			select {
@@ -66,9 +67,7 @@ func TestHangupBeforeServing(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	a, b, file := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "exports")
 	for _, d := range []string{a, b} {
-		if err := os.Mkdir(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(d, 0o777))
 	}
 	put(t, file, a+" 127.0.0.1(insecure)\n")
 	opening, goOn := make(chan struct{}), make(chan struct{})
@@ -82,9 +81,7 @@ func TestHangupBeforeServing(t *testing.T) {
 	serveUntilEnd(t, "--exports", file, "--control", filepath.Join(dir, "control"), "--state-dir", filepath.Join(dir, "state"), "--tcp-port", port)
 	<-opening
 	put(t, file, a+" 127.0.0.1(insecure)\n"+b+" 127.0.0.1(insecure)\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	<-guard
 	close(goOn)
 	c := dialServe(t, "127.0.0.1:"+port)

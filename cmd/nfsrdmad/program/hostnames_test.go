@@ -39,7 +39,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	}
 	f, err := exports.Parse("f", []byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	got := unresolved(t.Context(), &hosts{}, "f", f)
 	want := []string{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -50,7 +51,7 @@ func mustPodman(t *testing.T, args ...string) string {
 	defer cancel()
 	out, err := podman(ctx, args...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("podman: %v", err)
 	}
 	return out
 }
@@ -111,19 +112,17 @@ func buildImages(t *testing.T, dir string) {
 	goEnv := func(name string) string {
 		out, err := exec.Command("go", "env", name).Output()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("go: %v", err)
 		}
 		return strings.TrimSpace(string(out))
 	}
 	base := filepath.Join(dir, "base")
 	for _, name := range []string{"bin", "etc/ssl/certs", "tmp", "go/pkg/mod", "root/.cache/go-build", "usr/local/go"} {
-		if err := os.MkdirAll(filepath.Join(base, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(base, name), 0o755))
 	}
 	shell, err := exec.LookPath("busybox")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("exec.LookPath: %v", err)
 	}
 	for _, name := range []string{"sh", "cat", "mkdir"} {
 		copyFile(t, shell, filepath.Join(base, "bin", name))
@@ -133,7 +132,7 @@ func buildImages(t *testing.T, dir string) {
 	mustPodman(t, "build", "--isolation", "chroot", "-f", filepath.Join(dir, "Base"), "-t", containerfile(t)[0].args[0], dir)
 	tags, err := os.ReadFile("../../../nfsserver/juicefs/tags")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, image := range [][]string{{"Containerfile", "nfsrdmad"}, {"Containerfile.juicefs", "nfsrdmad-juicefs", "--build-arg", "JUICEFS_TAGS=" + strings.TrimSpace(string(tags))}} {
 		args := []string{"build", "--isolation", "chroot", "--pull=never", "--network", "host", "-v", goEnv("GOROOT") + ":/usr/local/go:ro",
@@ -148,9 +147,7 @@ func buildImages(t *testing.T, dir string) {
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	// Podman asks for more than some machines have.
 	mustPodman(t, append([]string{"run", "-d", "--name", "served", "--network", "host", "--read-only", "--cap-drop", "all",
 		"--ulimit", fmt.Sprintf("nofile=%[1]d:%[1]d", files.Max), "--ulimit", "nproc=1000:1000"}, args...)...)
@@ -162,7 +159,7 @@ func runImage(t *testing.T, args ...string) {
 			t.Log(out)
 		}
 		if _, err := podman(ctx, "rm", "-f", "-t", "10", "served"); err != nil {
-			t.Error(err)
+			t.Errorf("podman: %v", err)
 		}
 	})
 	awaitPort(t, "127.0.0.1:2049")
@@ -175,7 +172,7 @@ func unprivileged(t *testing.T, name string, uid int) {
 	pid := strings.TrimSpace(mustPodman(t, "inspect", "--format", "{{.State.Pid}}", "served"))
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	name = name[:min(len(name), 15)] // the kernel truncates it
 	for _, want := range []string{"Name:\t" + name + "\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
@@ -195,7 +192,7 @@ func imageInMemory(t *testing.T) {
 	for addr, o := range map[string]nfsclient.Options{"127.0.0.1:2049": {Transport: nfsclient.TCP}, "127.0.0.1:20049": {}} {
 		tree := mounted(t, addr, "/memory", o)
 		if err := tree.WriteFile(t.Context(), "f", []byte(addr), 0o644); err != nil {
-			t.Error(err)
+			t.Errorf("WriteFile: %v", err)
 		}
 		if data, err := tree.ReadFile(t.Context(), "f"); string(data) != addr {
 			t.Errorf("%q, %v", data, err)
@@ -209,12 +206,8 @@ func imageInMemory(t *testing.T) {
 func imageOfDirectory(t *testing.T) {
 	const uid = 1000
 	dir := filepath.Join(os.Getenv(podmanEnv), "data")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, uid, uid); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o755))
+	must.Succeed(t, os.Chown(dir, uid, uid))
 	args := []string{"--user", "1000:1000", "-v", dir + ":/srv/data", "-v", "nfs-state:/state", "nfsrdmad", "--state-dir", "/state", "/srv/data"}
 	o := nfsclient.Options{Transport: nfsclient.TCP, Cred: &transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid}}
 	var handle nfs3.FH
@@ -225,7 +218,7 @@ func imageOfDirectory(t *testing.T) {
 			tree := mounted(t, "127.0.0.1:2049", "/srv/data", o)
 			name := fmt.Sprint("f", i)
 			if err := tree.WriteFile(t.Context(), name, []byte("data"), 0o644); err != nil {
-				t.Fatal(err)
+				t.Fatalf("WriteFile: %v", err)
 			}
 			fi, err := os.Stat(filepath.Join(dir, name))
 			if err != nil || fi.Sys().(*syscall.Stat_t).Uid != uid {
@@ -255,7 +248,7 @@ func imageOfVolume(t *testing.T) {
 	}
 	tree := mounted(t, "127.0.0.1:2049", "/volume", nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard})
 	if err := tree.WriteFile(t.Context(), "f", []byte("data"), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
 	mustPodman(t, "kill", "served")
 	mustPodman(t, "wait", "served")

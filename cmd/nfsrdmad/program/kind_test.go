@@ -94,7 +94,7 @@ func TestKindSocket(t *testing.T) {
 		cancel()
 		for range 2 {
 			if err := <-done; err != nil {
-				t.Error(err)
+				t.Errorf("at its end: %v", err)
 			}
 		}
 	}()

@@ -30,16 +30,16 @@ func TestServeBesideHungDirectory(t *testing.T) {
 	o := &options{ephemeral: true}
 	srv, _, err := newServer(o, []string{hung + "=/hung", ok + "=/ok"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newServer: %v", err)
 	}
 	svc, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	ctx := context.Background()
 	c, err := nfsclient.Dial(ctx, svc.TCPAddr.String(), nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	mount := func(name string) {
 		for {
@@ -57,10 +57,10 @@ func TestServeBesideHungDirectory(t *testing.T) {
 	mount("/hung")
 	c.Close()
 	if err := svc.Shutdown(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Shutdown: %v", err)
 	}
 	if err := srv.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("srv.Close: %v", err)
 	}
 }
 
@@ -69,12 +69,12 @@ func startFile(t *testing.T, file string) (*exportSet, *nfsserver.Service) {
 	t.Helper()
 	srv, set, err := newServer(&options{ephemeral: true, exports: file, acl: "on"}, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newServer: %v", err)
 	}
 	t.Cleanup(func() { srv.Close() })
 	v, err := srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	t.Cleanup(func() { v.Shutdown(context.Background()) })
 	return set, v
@@ -106,7 +106,7 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	}
 	close(answers)
 	if err := <-opened; err != nil {
-		t.Fatal(err)
+		t.Fatalf("opened: %v", err)
 	}
 	for isOpen(t, hung) {
 		time.Sleep(time.Millisecond)
@@ -118,7 +118,7 @@ func isOpen(t *testing.T, name string) bool {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	for _, e := range list {
 		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == name {

@@ -17,7 +17,7 @@ func listen(t *testing.T, args ...string) (l nfsserver.Listen, err error) {
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	m.flags(f)
 	if err := f.Parse(args); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	err = m.apply(&l)
 	return l, err
@@ -26,7 +26,7 @@ func listen(t *testing.T, args ...string) (l nfsserver.Listen, err error) {
 func TestLimits(t *testing.T) {
 	l, err := listen(t, "--max-conns=10", "--max-conns-per-host=3", "--max-handshakes=5", "--credits=7", "--budget=32M")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	if l.RPC.MaxConns != 10 || l.RPC.MaxConnsPerHost != 3 || l.Device.MaxHandshakes != 5 || l.RPC.RDMA.Credits != 7 ||
 		l.RPC.Budget == nil || l.RPC.Budget.Total() != 32<<20 {

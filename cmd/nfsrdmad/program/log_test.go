@@ -29,12 +29,12 @@ func TestLogFormat(t *testing.T) {
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	awaitPort(t, "127.0.0.1:"+port)
 	mounted(t, "127.0.0.1:"+port, "/memory", nfsclient.Options{Transport: nfsclient.TCP})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Signal: %v", err)
 	}
 	_ = cmd.Wait()
 	found := false
@@ -67,7 +67,7 @@ func TestLogHasNoControlCharacters(t *testing.T) {
 	for _, f := range []logrus.Formatter{&logrus.TextFormatter{DisableColors: true}, &jsonLog{}} {
 		b, err := f.Format(line)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Format: %v", err)
 		}
 		if b = bytes.TrimSuffix(b, []byte("\n")); bytes.ContainsFunc(b, unicode.IsControl) {
 			t.Errorf("%q", b)

@@ -20,7 +20,7 @@ func TestManPages(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if _, err := run(context.Background(), "man", dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	if pages := mantest.Commands(t, dir, newRoot(), "8"); pages < 10 {
 		t.Errorf("%d pages", pages)
@@ -36,7 +36,7 @@ func TestManPages(t *testing.T) {
 	for _, unit := range units {
 		text, err := os.ReadFile(unit)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		refs := regexp.MustCompile(`man:([a-z.-]+)\((\d)\)`).FindAllSubmatch(text, -1)
 		if len(refs) == 0 {

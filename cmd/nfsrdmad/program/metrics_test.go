@@ -87,7 +87,7 @@ func TestMetrics(t *testing.T) {
 	}
 	page, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (nfsrdma_\w+) `).FindAllStringSubmatch(all, -1) {
 		if !strings.Contains(string(page), "| `"+m[1]+"` |") {
@@ -96,14 +96,14 @@ func TestMetrics(t *testing.T) {
 	}
 	problems, err := promlint.New(strings.NewReader(all)).Lint()
 	if err != nil {
-		t.Error(err)
+		t.Errorf("Lint: %v", err)
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("at its end: %v", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestErrorsByStatus(t *testing.T) {
 	}
 	families, err := m.registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Gather: %v", err)
 	}
 	counted := 0
 	for _, f := range families {
@@ -145,7 +145,7 @@ func use(t *testing.T, ctx context.Context, url, name string) {
 	t.Helper()
 	target, err := nfsclient.ParseTarget(url)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseTarget: %v", err)
 	}
 	var fsys *nfsclient.FS
 	for {
@@ -160,17 +160,17 @@ func use(t *testing.T, ctx context.Context, url, name string) {
 	defer fsys.Client().Close()
 	f, err := fsys.Create(ctx, name, 0o644)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	data := make([]byte, 100_000)
 	if _, err := f.WriteAt(data, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteAt: %v", err)
 	}
 	if _, err := f.ReadAt(data, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAt: %v", err)
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("f.Close: %v", err)
 	}
 	if _, err := fsys.Stat(ctx, "nothing"); err == nil {
 		t.Error("nothing is there")
@@ -180,7 +180,7 @@ func use(t *testing.T, ctx context.Context, url, name string) {
 func TestMetricsRefusals(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer taken.Close()
 	for addr, want := range map[string]string{

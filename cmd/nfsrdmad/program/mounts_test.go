@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestExportsOnMounts: a file system mounted in an export, and exported itself, is entered through
@@ -24,13 +25,9 @@ func TestExportsOnMounts(t *testing.T) {
 	}
 	dir := t.TempDir()
 	in := filepath.Join(dir, "a", "in")
-	if err := os.MkdirAll(in, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(in, 0o777))
 	put(t, filepath.Join(in, "under"), "")
-	if err := syscall.Mount("tmpfs", in, "tmpfs", 0, "size=4m,mode=777"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mount("tmpfs", in, "tmpfs", 0, "size=4m,mode=777"))
 	t.Cleanup(func() { _ = syscall.Unmount(in, syscall.MNT_DETACH) })
 	put(t, filepath.Join(in, "inside"), "")
 	const rules = "%[1]s *(rw,insecure,no_root_squash%[2]s)\n%[1]s/a/in *(ro,insecure,no_root_squash%[3]s)\n"
@@ -67,11 +64,11 @@ func TestExportsOnMounts(t *testing.T) {
 				}
 				up, err := tree.Stat(t.Context(), ".")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Stat: %v", err)
 				}
 				down, err := tree.Stat(t.Context(), "a/in")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Stat: %v", err)
 				}
 				if own := up.Attr.Fsid != down.Attr.Fsid; own != c.enters {
 					t.Errorf("over %s it has an fsid of its own: %v", name, own)

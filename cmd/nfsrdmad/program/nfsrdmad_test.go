@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"golang.org/x/sys/unix"
 )
@@ -81,28 +82,24 @@ func TestServe(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	state := "--state-dir=" + filepath.Join(dir, "state")
 	other, err := os.Create(filepath.Join(t.TempDir(), "locks.lock"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer other.Close()
 	if err := os.Chmod(filepath.Dir(other.Name()), 0o700); err != nil {
 		// other tests have set the umask to 0
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
-	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
 	for want, args := range map[string][]string{
 		"nothing to export":               {"serve", state},
 		"does not exist":                  {"serve", state, filepath.Join(dir, "nothing")},
@@ -151,7 +148,7 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	if err := (&options{rdma: "siw"}).providers(&nfsserver.Listen{}, ""); err == nil || !strings.Contains(err.Error(), "iwarp,roce") {
-		t.Error(err)
+		t.Errorf("providers: %v, want %q", err, "iwarp,roce")
 	}
 }
 

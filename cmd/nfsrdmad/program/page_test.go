@@ -21,6 +21,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // servedFigures runs a server with figures at addr over all transports until the test ends, and
@@ -40,7 +41,7 @@ func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("at its end: %v", err)
 		}
 	})
 	url := "nfsrdma://" + host + ":" + rdma + "/memory"
@@ -60,7 +61,7 @@ func TestPageWithoutScript(t *testing.T) {
 	for path, kind := range map[string]string{"/": "text/html", "/page.js": "javascript", "/page.css": "text/css", "/figures.json": "application/json"} {
 		res, err := http.Get("http://" + addr + path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("http.Get: %v", err)
 		}
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
@@ -87,9 +88,7 @@ func TestPageWithoutScript(t *testing.T) {
 	}
 	// Every metric in the tables exists: an empty column would have a wrong name.
 	var p pageFigures
-	if err := json.Unmarshal([]byte(bodies["/figures.json"]), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(bodies["/figures.json"]), &p))
 	titles := pageTables()
 	for i, table := range p.Tables {
 		for j := range table.Columns {

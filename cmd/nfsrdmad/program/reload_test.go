@@ -17,14 +17,13 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // put writes a file.
 func put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // awaitControl waits for the socket of a server, which is made after its ports.
@@ -69,7 +68,7 @@ func serveUntilEnd(t *testing.T, args ...string) {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("at its end: %v", err)
 		}
 	})
 }
@@ -81,9 +80,7 @@ func TestServeExportsFile(t *testing.T) {
 	file, socket, tcp := filepath.Join(dir, "exports"), filepath.Join(dir, "run", "control"), freePort(t)
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b b")
 	for _, d := range []string{a, b} {
-		if err := os.Mkdir(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(d, 0o777))
 		put(t, filepath.Join(d, "f"), "data")
 	}
 	both := a + " 127.0.0.1(ro,insecure)\n\"" + b + "\" *(rw,insecure)\n"
@@ -95,7 +92,7 @@ func TestServeExportsFile(t *testing.T) {
 		t.Helper()
 		m, err := c.Mount(context.Background(), path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mount: %v", err)
 		}
 		return m
 	}
@@ -123,7 +120,7 @@ func TestServeExportsFile(t *testing.T) {
 	}
 	put(t, file, a+" 127.0.0.1(rw,insecure,no_root_squash)\n")
 	if err := reload(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reload: %v", err)
 	}
 	if err := write(ta); err != nil {
 		t.Errorf("write to an export that is read-write now: %v", err)
@@ -136,9 +133,7 @@ func TestServeExportsFile(t *testing.T) {
 	}
 
 	put(t, file, a+" 127.0.0.9(rw,insecure)\n")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	for begin := time.Now(); ; {
 		if _, err := ta.ReadFile(context.Background(), "f"); errors.Is(err, fs.ErrPermission) {
 			break
@@ -189,7 +184,7 @@ func TestRulesOfMemory(t *testing.T) {
 	awaitControl(t, socket)
 	tree, err := c.Mount(t.Context(), "/scratch")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	for i, step := range []struct {
 		rules string
@@ -236,9 +231,7 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exports")
 	put(t, file, dir+" 10.0.0.0/8(rw,no_root_squash) 127.0.0.1(all_squash,anonuid=7) -insecure *\n"+dir+"/in *(rw,crossmnt,fsid=5)\n")
-	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
 	for _, c := range []struct {
 		args []string
 		want string // of the output or of the error
@@ -274,7 +267,7 @@ func TestCheck(t *testing.T) {
 	}
 	put(t, file, dir+" 10.0.0.1\n")
 	if _, err := run(context.Background(), "check", "--client", "10.0.0.2", file, dir); err == nil || !strings.Contains(err.Error(), "names no client with this address") {
-		t.Error(err)
+		t.Errorf("run: %v, want %q", err, "names no client with this address")
 	}
 	if out, err := run(context.Background(), "check", "--exports", file, "--client", "10.0.0.2"); err == nil || !strings.Contains(out, "10.0.0.2 on "+dir+": refused") {
 		t.Errorf("%q, %v", out, err)
@@ -289,11 +282,11 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%v\n%s", err, &complaints)
 	}
 	if _, err := run(context.Background(), "serve", "--exports", file, "--ephemeral-key"); err == nil || !strings.Contains(err.Error(), "(the first of 3 mistakes: ") {
-		t.Error(err)
+		t.Errorf("run: %v, want %q", err, "(the first of 3 mistakes: ")
 	}
 	put(t, file, dir+" @group\n")
 	if _, err := run(context.Background(), "check", file); err == nil || !strings.Contains(err.Error(), file+":1:") {
-		t.Error(err)
+		t.Errorf("run: %v, want %q", err, file+":1:")
 	}
 }
 
@@ -308,7 +301,7 @@ func TestReloadWithoutServer(t *testing.T) {
 func TestGrammarPage(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := run(context.Background(), "man", dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "man5", "nfsrdma-exports.5"))
 	if err != nil || !strings.Contains(string(page), "root_squash") {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // sh runs lines of shell; each MUST succeed.
@@ -42,7 +43,7 @@ func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end 
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	ended := false
 	end = func() {
@@ -82,22 +83,18 @@ func TestExportsOfThisHost(t *testing.T) {
 	sh(t, "ip link add pair0 type veth peer name pair1; ip addr add 10.91.7.1/24 dev pair0; ip link set pair0 up; ip link set pair1 up")
 	dir := t.TempDir()
 	want := []byte("data")
-	if err := os.WriteFile(filepath.Join(dir, "f"), want, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), want, 0o644))
 	for _, c := range []struct {
 		client, at string
 		in         bool
 	}{{"127.0.0.1", "127.0.0.1", true}, {"localhost", "127.0.0.1", true}, {"10.91.7.1", "10.91.7.1", true}, {"127.64.0.0/10", "127.0.0.1", false}} {
 		file := filepath.Join(t.TempDir(), "exports")
-		if err := os.WriteFile(file, fmt.Appendf(nil, "%s %s(rw,insecure)\n", dir, c.client), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, "%s %s(rw,insecure)\n", dir, c.client), 0o644))
 		_, end := startRoCE(t, "", "--addr", "0.0.0.0", "--exports", file)
 		for _, o := range []nfsclient.Options{{Transport: nfsclient.TCP}, {Provider: nfsclient.RoCE}} {
 			k, err := nfsclient.Dial(t.Context(), c.at, o)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Dial: %v", err)
 			}
 			tree, err := k.Mount(t.Context(), dir)
 			var got []byte
@@ -138,9 +135,7 @@ func content(t *testing.T, n int) (dir string, data []byte) {
 	for i := range data {
 		data[i] = byte(i * (i>>8 + 1))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "f"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), data, 0o644))
 	return dir, data
 }
 
@@ -174,7 +169,7 @@ func TestRoCEPartlyServed(t *testing.T) {
 	sh(t, `ip addr add 192.0.2.2/32 dev lo; ip link add down0 type veth peer name down1; ip link set down0 up; ip addr add fd91:8::1/64 dev down0`)
 	taken, err := net.ListenPacket("udp4", "192.0.2.2:4791")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenPacket: %v", err)
 	}
 	defer taken.Close()
 	dir, want := content(t, 3)
@@ -203,9 +198,7 @@ const jumbo = `ip link set pair0 mtu 9000 gso_max_segs 1; ip -n other link set p
 func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	t.Helper()
 	dir, want := content(t, 3_000_000)
-	if err := os.WriteFile(filepath.Join(dir, "g"), want, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "g"), want, 0o644))
 	log, end := startRoCE(t, "other", "--addr", "0.0.0.0", dir+"=/e")
 	defer end()
 	tree := mounted(t, server, "/e", nfsclient.Options{Provider: nfsclient.RoCE, CallTimeout: 5 * time.Minute})

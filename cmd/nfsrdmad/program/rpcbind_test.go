@@ -181,7 +181,7 @@ func registersWithRpcbind(t *testing.T) {
 	}
 	cmd := exec.Command("rpcbind", "-f")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	defer func() {
 		_ = cmd.Process.Kill()

@@ -22,7 +22,7 @@ func listenFigures(t *testing.T) string {
 	addr := "127.0.0.1:" + freePort(t)
 	end, err := newMetrics([]*transport.Program{}).serve(addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 	}
 	t.Cleanup(func() { end() })
 	return addr
@@ -36,14 +36,14 @@ func TestScrapesAreBounded(t *testing.T) {
 	for range 2 * maxScrapes {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		defer c.Close()
 		io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")
 		r := bufio.NewReader(c)
 		res, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("http.ReadResponse: %v", err)
 		}
 		io.Copy(io.Discard, res.Body) // all of it, so that the next Read is of the end
 		idle = append(idle, c)
@@ -94,7 +94,7 @@ func TestScrapeOverOneConnection(t *testing.T) {
 	addr := listenFigures(t)
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -108,7 +108,7 @@ func TestScrapeOverOneConnection(t *testing.T) {
 	for range 3 {
 		res, err := client.Get("http://" + addr + "/metrics")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("client.Get: %v", err)
 		}
 		io.Copy(io.Discard, res.Body)
 		res.Body.Close()

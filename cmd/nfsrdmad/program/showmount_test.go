@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestShowmount: exports with their clients as the rules have them, and the mounts of a client
@@ -22,9 +23,7 @@ func TestShowmount(t *testing.T) {
 	}
 	dir := "/run/srv" // short and its own: columns depend on it
 	for _, sub := range []string{"data", "my data", "pub"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(dir, sub), 0o777))
 	}
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, dir+`/data 127.0.0.0/255.255.255.0(rw,insecure) pc[0-9].example.org(ro) 2001:db8::/64 # a comment
@@ -53,11 +52,11 @@ func TestShowmount(t *testing.T) {
 	}
 	c, err := nfsclient.Dial(t.Context(), "127.0.0.1:2049", nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	if _, err := c.Mount(t.Context(), dir+"/data"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	for flag, want := range map[string]string{"-a": "127.0.0.1:/run/srv/data\n", "-d": "/run/srv/data\n"} {
 		if got := show(flag, "--no-headers", "127.0.0.1"); got != want {

@@ -24,6 +24,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -110,12 +111,12 @@ func mounted(t *testing.T, addr, path string, o nfsclient.Options) *nfsclient.FS
 	defer cancel()
 	c, err := nfsclient.Dial(ctx, addr, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	f, err := c.Mount(ctx, path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	return f
 }
@@ -125,7 +126,7 @@ func lockOne(t *testing.T, addr, export string) {
 	t.Helper()
 	rpc, err := transport.DialTCP(context.Background(), addr, transport.ClientConfig{Cred: transport.SysCred()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialTCP: %v", err)
 	}
 	t.Cleanup(func() { rpc.Close() })
 	var at mount3.MntRes
@@ -167,9 +168,7 @@ func TestSight(t *testing.T) {
 	dir := t.TempDir()
 	disk, file, socket := filepath.Join(dir, "a #b"), filepath.Join(dir, "exports"), filepath.Join(dir, "control")
 	host, tcp, rdma := machine.Addr(t).String(), freePort(t), freePort(t)
-	if err := errors.Join(os.Mkdir(disk, 0o777), os.Chmod(disk, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(disk, 0o777), os.Chmod(disk, 0o777))
 	put(t, filepath.Join(disk, "f"), "data")
 	put(t, file, `"`+disk+"\" *(rw,insecure,no_root_squash,fsid=7)\n")
 	end := serveArgs(t, "serve", "--addr", host, "--rdma", "iwarp,roce", "--rdma-port", rdma, "--tcp-port", tcp, "--memory", "--exports", file,
@@ -254,7 +253,7 @@ func asText(t *testing.T, socket, disk string) {
 	}
 	out, err := run(context.Background(), "exports", "--control", socket)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	f, err := exports.Parse("exports", []byte(out))
 	if err != nil || len(f.Exports) != 2 || f.Exports[0].Path != "/memory" || f.Exports[1].Path != disk || !f.Exports[1].Whole.HasFSID ||
@@ -275,7 +274,7 @@ func serveArgs(t *testing.T, args ...string) (end func()) {
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("at its end: %v", err)
 		}
 	}
 }
@@ -290,7 +289,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	awaitControl(t, socket)
 	f, err := c.Mount(context.Background(), "/memory")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	var done atomic.Bool
 	var calls, failed atomic.Int64
@@ -356,7 +355,7 @@ func TestManyClients(t *testing.T) {
 	for range 200 {
 		c, err := net.Dial("tcp", "127.0.0.1:"+tcp)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		defer c.Close()
 	}
@@ -410,7 +409,7 @@ func TestReloadIfRunning(t *testing.T) {
 	}
 	s, err := control.Listen(socket, func(string) (any, error) { return nil, errors.New("the disk is full") })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer s.Close()
 	if _, err := run(context.Background(), "reload", "--if-running", "--control", socket); err == nil || !strings.Contains(err.Error(), "full") {
@@ -477,7 +476,7 @@ func TestDocumentedKeys(t *testing.T) {
 		jsontest.Fill(v)
 		b, err := json.Marshal(v)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("json.Marshal: %v", err)
 		}
 		jsontest.Documented(t, "../../../docs", "nfsrdmad", []string{command}, string(b))
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
@@ -39,17 +40,15 @@ func newForger(t *testing.T) *forger {
 	t.Helper()
 	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Open: %v", err)
 	}
 	t.Cleanup(func() { unix.Close(tun) })
 	req, err := unix.NewIfreq("other")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.NewIfreq: %v", err)
 	}
 	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(tun, unix.TUNSETIFF, req); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.IoctlIfreq(tun, unix.TUNSETIFF, req))
 	if out, err := exec.Command("sh", "-c", "ip addr add "+serversAddr+"/24 dev other && ip link set other up").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -77,7 +76,7 @@ func (f *forger) send(from string, payload []byte) int {
 	binary.BigEndian.PutUint16(b[24:], uint16(8+len(payload)))
 	b = append(b, payload...)
 	if _, err := unix.Write(f.tun, b); err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("unix.Write: %v", err)
 	}
 	return len(b)
 }
@@ -117,20 +116,20 @@ func askUDP(t *testing.T, from string, call []byte) []byte {
 	t.Helper()
 	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(from), Port: 0}, &net.UDPAddr{IP: net.ParseIP(from), Port: rpcbind.Port})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.DialUDP: %v", err)
 	}
 	defer c.Close()
 	null := rpcCall(2, rpcbind.ProcNull, none{})
 	c.SetDeadline(time.Now().Add(time.Minute))
 	for _, b := range [][]byte{call, null} { // which are answered in their order
 		if _, err := c.Write(b); err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.Write: %v", err)
 		}
 	}
 	b := make([]byte, 64<<10)
 	n, err := c.Read(b)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("c.Read: %v", err)
 	}
 	if string(b[:4]) == string(null[:4]) {
 		return nil
@@ -160,7 +159,7 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 	// count as root's.
 	roots, err := net.ListenUDP("udp4", &net.UDPAddr{Port: rootsPort})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUDP: %v", err)
 	}
 	defer roots.Close()
 	before := rpcinfo(t, serversAddr)

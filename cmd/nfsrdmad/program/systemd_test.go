@@ -56,7 +56,7 @@ func boot(t *testing.T) *booted {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("go: %v", err)
 	}
 	goDirs := strings.Fields(string(out))
 	source, err := filepath.Abs("../../..")
@@ -70,7 +70,7 @@ func boot(t *testing.T) *booted {
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -152,7 +152,7 @@ func firstCommands(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/admin.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	m := regexp.MustCompile("(?s)\n## From an empty machine .*?\n```\n(.*?)```\n").FindSubmatch(text)
 	if m == nil {
@@ -254,7 +254,7 @@ systemctl daemon-reload && systemctl restart nfsrdmad.service`)
 	restarts := func() int {
 		n, err := strconv.Atoi(b.property("NRestarts"))
 		if err != nil {
-			b.t.Fatal(err)
+			b.t.Fatalf("strconv.Atoi: %v", err)
 		}
 		return n
 	}

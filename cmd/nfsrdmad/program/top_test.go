@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // report is the next report of a source.
@@ -21,12 +22,10 @@ func report(t *testing.T, s *top.Source) *top.Report {
 	t.Helper()
 	var b bytes.Buffer
 	if err := top.Lines(context.Background(), &b, &top.Options{Source: s, Interval: 50 * time.Millisecond, Count: 1, JSON: true, Order: "calls"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Lines: %v", err)
 	}
 	var r top.Report
-	if err := json.Unmarshal(b.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(b.Bytes(), &r))
 	return &r
 }
 
@@ -53,7 +52,7 @@ func TestTop(t *testing.T) {
 	}
 	remote, err := top.Remote(figures)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remote: %v", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
@@ -66,7 +65,7 @@ func TestTop(t *testing.T) {
 			data := make([]byte, 64<<10)
 			for ctx.Err() == nil {
 				if err := f.WriteFile(context.Background(), name, data, 0o644); err != nil {
-					t.Error(err)
+					t.Errorf("WriteFile: %v", err)
 					return
 				}
 				*written[name]++
@@ -99,7 +98,7 @@ func TestTop(t *testing.T) {
 	for _, source := range []*top.Source{top.Local(socket), remote} {
 		now, err := source.Read(context.Background())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("source.Read: %v", err)
 		}
 		for name, n := range written {
 			if got := now.Figures.Sum("nfsrdma_calls_total", "procedure", "WRITE", "transport", name); got != float64(*n) || *n == 0 {
@@ -123,9 +122,9 @@ func TestTopWithoutMetrics(t *testing.T) {
 	}
 	none, err := top.Remote("127.0.0.1:" + tcp)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Remote: %v", err)
 	}
 	if _, err := none.Read(context.Background()); err == nil || !strings.Contains(err.Error(), "--metrics-addr") {
-		t.Error(err)
+		t.Errorf("none.Read: %v, want %q", err, "--metrics-addr")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/spf13/pflag"
 )
 
@@ -20,7 +21,7 @@ func trusted(t *testing.T, base nfsserver.Squash, args ...string) (trust, nfsser
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	m.flags(f)
 	if err := f.Parse(args); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	return m, m.apply(base)
 }
@@ -46,9 +47,7 @@ func TestTrustFlags(t *testing.T) {
 func TestHandleKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	var none [nfsserver.KeySize]byte
 	for _, c := range []struct {
 		o       options

@@ -23,6 +23,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/control"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func unitWords(t *testing.T, setting string) (words []string) {
 	t.Helper()
 	unit, err := os.ReadFile(unitFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^`+setting+`=(.*)$`).FindAllSubmatch(unit, -1) {
 		words = append(words, strings.Fields(string(m[1]))...)
@@ -54,7 +55,7 @@ func TestUnits(t *testing.T) {
 	for _, name := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
 		text, err := os.ReadFile("../../../deploy/" + name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		// The program must be where the unit says.
 		text = bytes.ReplaceAll(text, []byte("/usr/local/sbin/nfsrdmad"), []byte(os.Args[0]))
@@ -75,12 +76,12 @@ func TestUnitsSayThingsOnce(t *testing.T) {
 	for _, kind := range []string{"service", "socket", "mount", "automount"} {
 		names, err := filepath.Glob("../../../deploy/*." + kind)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("filepath.Glob: %v", err)
 		}
 		for _, name := range names {
 			text, err := os.ReadFile(name)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			units++
 			seen := map[string]bool{}
@@ -103,7 +104,7 @@ func TestUnitsControlSocket(t *testing.T) {
 	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
 		unit, err := os.ReadFile("../../../deploy/" + name + ".service")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		socket := func(setting string) string {
 			line := regexp.MustCompile(`(?m)^` + setting + `=(.*)$`).FindSubmatch(unit)
@@ -114,13 +115,13 @@ func TestUnitsControlSocket(t *testing.T) {
 			f := newServe(nil).Flags()
 			f.ParseErrorsAllowlist.UnknownFlags = true
 			if err := f.Parse(words[2:]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Parse: %v", err)
 			}
 			return f.Lookup("control").Value.String()
 		}
 		logrotate, err := os.ReadFile("../../../deploy/packages/" + name + ".logrotate")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		usual := filepath.Join(control.RunDir, strings.Replace(name, "nfsrdmad", "nfsrdma", 1), "control")
 		if strings.Contains(string(logrotate), "--control") || socket("ExecStart") != usual || socket("ExecReload") != usual {
@@ -139,9 +140,7 @@ type sandboxed struct {
 func startSandboxed(t *testing.T, by ...string) (s *sandboxed, end func()) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	s = &sandboxed{dir: dir, addr: "127.0.0.1:" + port, log: new(sharedBuffer)}
 	args := []string{"serve", dir, "--no-root-squash", "--ephemeral-key", "--tcp-port", port, "--rdma-port", freePort(t), "--rdma", "iwarp", "--rpcbind", "off", "--manage-gids"}
 	by = append(by, os.Args[0], "-test.run=^TestServeChild$")
@@ -151,7 +150,7 @@ func startSandboxed(t *testing.T, by ...string) (s *sandboxed, end func()) {
 	cmd.WaitDelay = time.Minute
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	awaitPort(t, s.addr)
 	return s, func() {
@@ -183,12 +182,12 @@ func (s *sandboxed) mount(t *testing.T, uid uint32) *nfsclient.FS {
 	t.Helper()
 	c, err := nfsclient.Dial(t.Context(), s.addr, nfsclient.Options{Transport: nfsclient.TCP, Cred: &transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	tree, err := c.Mount(t.Context(), s.dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	return tree
 }
@@ -290,7 +289,7 @@ func TestSystemCalls(t *testing.T) {
 	end()
 	text, err := os.ReadFile(trace)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	families := unitWords(t, "RestrictAddressFamilies")
 	seen := map[string]bool{}

@@ -20,12 +20,12 @@ import (
 func TestVersionListsPrograms(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer srv.Close()
 	locks, err := nlm.New(srv, nlm.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer locks.Close()
 	served := slices.Concat(srv.Programs(), locks.Programs(), portmap.NewTable(nil).Programs())

@@ -18,7 +18,7 @@ func TestManPages(t *testing.T) {
 	root := program.NewRoot(kind) // sets its texts for the pages
 	root.SetArgs([]string{"man", dir})
 	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ExecuteContext: %v", err)
 	}
 	if pages := mantest.Commands(t, dir, program.NewRoot(Kind(&Serve{}, nil, nil)), "8"); pages < 10 {
 		t.Errorf("%d pages, want at least 10", pages)
