@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestSpread(t *testing.T) {
@@ -55,16 +57,14 @@ func TestComparisonTable(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := r.write(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	var back comparison
 	figures, err := os.ReadFile(filepath.Join(dir, "figures.json"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
-	if err := json.Unmarshal(figures, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(figures, &back))
 	if got := back.Other["data/1/8/read/tcp"]; !slices.Equal(got, []float64{1000, 500, 1000}) {
 		t.Errorf("samples in JSON: %v", got)
 	}
@@ -76,9 +76,7 @@ func TestContestsReadWhatIsMeasured(t *testing.T) {
 	old := strings.NewReplacer(`"mean_seconds":0.`, `"avg_us":1.`, `"p50_seconds":0.`, `"p50_us":1.`, `"p99_seconds":0.`, `"p99_us":1.`)
 	for name, text := range map[string]string{"now": benchJSON, "before": old.Replace(benchJSON)} {
 		var report report
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(text), &report))
 		for _, c := range contests {
 			s := samples{}
 			s.addReport(c.key(), c.job.target, report)
@@ -106,7 +104,7 @@ func testCompare(t *testing.T, b *bed) {
 	sides := [2]*side{{"this", b.ours, samples{}}, {"other", b.ours, samples{}}}
 	failed, err := b.compare(t.Context(), chosen, sides)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("compare: %v", err)
 	}
 	if len(failed) > 0 {
 		t.Errorf("failed: %v", failed)
@@ -121,7 +119,7 @@ func testCompare(t *testing.T, b *bed) {
 	sides[1].server = &gone
 	failed, err = b.compare(t.Context(), chosen, sides)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("compare: %v", err)
 	}
 	for _, c := range chosen {
 		if why := failed[c.group+c.name]; !strings.HasPrefix(why, "other: ") || !strings.Contains(why, "no such file") {
@@ -133,19 +131,17 @@ func testCompare(t *testing.T, b *bed) {
 // A server of another revision gets the flags that its help has.
 func TestKnownFlags(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "nfsrdmad")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho '  --crc MODE\n  --no-root-squash   keep\n  --max-conns-per-host N'\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(program, []byte("#!/bin/sh\necho '  --crc MODE\n  --no-root-squash   keep\n  --max-conns-per-host N'\n"), 0o755))
 	got, err := knownFlags(program, []string{"--crc=auto", "--no-root-squash", "--max-conns=1", "--max-conns-per-host=2"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("knownFlags: %v", err)
 	}
 	if want := []string{"--crc=auto", "--no-root-squash", "--max-conns-per-host=2"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	dir, remove, err := otherCommands(t.Context(), filepath.Dir(program))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("otherCommands: %v", err)
 	}
 	remove()
 	if dir != filepath.Dir(program) {

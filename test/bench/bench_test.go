@@ -99,7 +99,7 @@ func TestArguments(t *testing.T) {
 	other := &server{programs: "/other", pid: 9, rdma: "127.0.0.1:5", export: "/bench"}
 	got, err := b.args(job{target: rdma, server: other, tests: "null", raw: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("args: %v", err)
 	}
 	want := "taskset -c 1 /other/nfsrdma bench --json --crc on --tests null" + size + " --depth 1 --duration 1s --server-pid 9 --raw-peer 127.0.0.1:9 nfsrdma://127.0.0.1:5/bench"
 	if joined := strings.Join(got, " "); joined != want {
@@ -114,14 +114,14 @@ func TestSmoke(t *testing.T) {
 	c := config{dir: dir, rounds: 1, duration: 5 * time.Millisecond}
 	b, err := newBed(t.Context(), c)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newBed: %v", err)
 	}
 	defer b.close()
 	if err := b.round(t.Context(), "data", job{tests: "read", depth: 2, raw: true}, rdma, tcp, ganesha); err != nil {
-		t.Fatal(err)
+		t.Fatalf("round: %v", err)
 	}
 	if err := b.measureList(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("measureList: %v", err)
 	}
 	for _, key := range []string{"data/read/rdma", "data/read/tcp", "data/raw/readcrc", "list/readdirplus/rdma"} {
 		if v := b.samples[key]; len(v) != 1 || v[0] <= 0 {
@@ -157,13 +157,13 @@ func TestSmoke(t *testing.T) {
 func testLoads(t *testing.T, b *bed) {
 	remove, err := b.layOut("shared")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("layOut: %v", err)
 	}
 	defer remove()
 	for _, scheme := range []string{"nfsrdma", "nfs"} {
 		var out bytes.Buffer
 		if err := load([]string{"_conns", "2", "1ms", b.ours.url(scheme, "shared")}, nil, &out); err != nil {
-			t.Fatal(err)
+			t.Fatalf("load: %v", err)
 		}
 		var r readings
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil || len(r.Bytes) != 2 || min(r.Bytes[0], r.Bytes[1]) < readDepth*readBlock || r.Seconds <= 0 {
@@ -172,7 +172,7 @@ func testLoads(t *testing.T, b *bed) {
 	}
 	var cold bytes.Buffer
 	if err := load([]string{"_cold", "1ms", b.ours.url("nfsrdma", "shared")}, nil, &cold); err != nil {
-		t.Fatal(err)
+		t.Fatalf("load: %v", err)
 	}
 	if err := b.samples.addCold(cold.Bytes()); err != nil || b.samples["disk/rdma"][0] <= 0 {
 		t.Errorf("%v, %v", err, cold.String())
@@ -184,14 +184,14 @@ func testLoads(t *testing.T, b *bed) {
 	line := make([]byte, 32)
 	n, err := out.Read(line)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("out.Read: %v", err)
 	}
 	if _, err := strconv.Atoi(strings.TrimSpace(string(line[:n]))); err != nil {
 		t.Errorf("%q", line[:n])
 	}
 	hold.Close()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("at its end: %v", err)
 	}
 	for _, args := range [][]string{{"_conns", "x", "1s", ""}, {"_conns", "1", "x", ""}, {"_conns", "1", "1s", "none"}, {"_idle", "1", "none"},
 		{"_conns", "1", "1ms", b.ours.url("nfsrdma", "no-such-file")}, {"_cold", "x", ""}, {"_cold", "1s", "none"},

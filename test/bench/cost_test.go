@@ -19,7 +19,7 @@ import (
 func TestCostRules(t *testing.T) {
 	f, err := exports.Parse("exports", []byte(exportsOf("/srv", costRules)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	rules, found := 0, false
 	for _, x := range f.Exports {
@@ -51,10 +51,10 @@ func testCost(t *testing.T, b *bed) {
 	}
 	var out bytes.Buffer
 	if err := load(args, nil, &out); err != nil {
-		t.Fatal(err)
+		t.Fatalf("load: %v", err)
 	}
 	if err := b.samples.addCost(out.Bytes()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("addCost: %v", err)
 	}
 	for _, r := range costRows {
 		if v := b.samples[r.value]; len(v) != 2*costSlices || slices.Min(v) <= 0 || len(b.samples[r.against]) != 2*costSlices {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // Frames come out in the order in which they went in, when they are due, and the queue has an end.
@@ -53,12 +55,10 @@ func TestDelayQueue(t *testing.T) {
 func frameSockets(t *testing.T) (device, network int) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Socketpair: %v", err)
 	}
 	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.SetNonblock(fds[0], true))
 	return fds[0], fds[1]
 }
 
@@ -124,7 +124,7 @@ func TestForwarderKeepsFramesAndDelay(t *testing.T) {
 	}
 	for range 4 {
 		if err := <-failed; err != nil {
-			t.Fatal(err)
+			t.Fatalf("failed: %v", err)
 		}
 	}
 	end.Close()

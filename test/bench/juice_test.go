@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestCPUTime: this process's figure is no less than its certain use, and an ended process has
@@ -23,7 +25,7 @@ import (
 func TestCPUTime(t *testing.T) {
 	before, err := cpuTime(os.Getpid())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cpuTime: %v", err)
 	}
 	var start, now unix.Rusage
 	for used := time.Duration(0); used < 20*time.Millisecond; used = time.Duration(now.Utime.Nano() + now.Stime.Nano() - start.Utime.Nano() - start.Stime.Nano()) {
@@ -40,7 +42,7 @@ func TestCPUTime(t *testing.T) {
 	}
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Run: %v", err)
 	}
 	if v, err := cpuTime(cmd.Process.Pid); err == nil {
 		t.Errorf("%v µs of a process that has gone", v)
@@ -92,9 +94,7 @@ func TestPerf(t *testing.T) {
 func TestWorks(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, "small")
-	if err := os.Mkdir(small, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(small, 0o755))
 	for _, c := range []struct {
 		kind, dir string
 		n         string
@@ -107,7 +107,7 @@ func TestWorks(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		if err := load([]string{"_work", c.kind, c.dir, c.n, "3"}, nil, &out); err != nil {
-			t.Fatal(err)
+			t.Fatalf("load: %v", err)
 		}
 		var d done
 		if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Count != c.count || d.Seconds <= 0 {
@@ -122,9 +122,7 @@ func TestWorks(t *testing.T) {
 			t.Errorf("%s is content with another directory", kind)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, fileSize), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, fileSize), 0o644))
 	if _, err := readLarge(dir, 0, 1); err == nil || !strings.Contains(err.Error(), "is wrong") {
 		t.Errorf("other bytes are read: %v", err)
 	}
@@ -160,17 +158,13 @@ func TestAgain(t *testing.T) {
 // testCalls makes calls of each kind, which leave the directory as it was.
 func testCalls(t *testing.T, b *bed) {
 	dir := filepath.Join(b.served, "calls")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o777))
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	for _, k := range callKinds {
 		var out bytes.Buffer
 		if err := load([]string{"_calls", k.name, "70", "4", b.ours.url("nfsrdma", "calls")}, strings.NewReader("\n"), &out); err != nil {
-			t.Fatal(err)
+			t.Fatalf("load: %v", err)
 		}
 		first, rest, _ := strings.Cut(out.String(), "\n")
 		var d done
@@ -216,7 +210,7 @@ func TestPlantedTree(t *testing.T) {
     }}}`
 	text, err := plantTree([]byte(empty), 2, 3)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("plantTree: %v", err)
 	}
 	type object struct {
 		Attr    struct{ Inode int }

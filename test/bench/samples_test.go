@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestMedian(t *testing.T) {
@@ -69,34 +70,30 @@ func TestStateOfABar(t *testing.T) {
 func TestRowsReadWhatIsMeasured(t *testing.T) {
 	s := make(samples)
 	var r report
-	if err := json.Unmarshal([]byte(benchJSON), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(benchJSON), &r))
 	for _, at := range []string{"data", "small", "small4", "latency", "loaded", "list", "list4", "million", "veth1500", "veth9000", "alone", "beside", "idle", "idlebefore", "roce", "link"} {
 		for _, to := range []target{rdma, rdmaOff, tcp, ganesha, roce, roceLossy} {
 			s.addReport(at, to, r)
 		}
 	}
 	if err := s.addVerbs([]byte(verbsJSON)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("addVerbs: %v", err)
 	}
 	if err := s.addRoCE([]byte(roceJSON)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("addRoCE: %v", err)
 	}
 	for n, out := range map[int]string{1: `{"seconds":1,"bytes":[1]}`, 4: `{"seconds":1,"bytes":[1,1,1,1]}`, 8: `{"seconds":1,"bytes":[1,1,1,1,1,1,1,1]}`,
 		16: `{"seconds":1,"bytes":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}`} {
 		if err := s.addConns(n, []byte(out)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("addConns: %v", err)
 		}
 	}
 	for op := range costOps {
 		if err := s.addCost([]byte(`{"` + op + `":[[1,1,1,1,1]]}`)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("addCost: %v", err)
 		}
 	}
-	if err := errors.Join(s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON)))
 	for _, key := range []string{"idle/count", "idle/before", "idle/client", "idle/server", "idle/resident", "idle/after", "million/growth"} {
 		s.add(key, 1) // written where it is read from /proc
 	}
@@ -135,9 +132,7 @@ const verbsJSON = `{"raw_tcp":{"stream_mib_s":2000},"figures":[
 func TestReportsBecomeSamples(t *testing.T) {
 	s := make(samples)
 	var r report
-	if err := json.Unmarshal([]byte(benchJSON), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(benchJSON), &r))
 	s.addReport("x", rdma, r)
 	for key, want := range map[string]float64{
 		"x/read/rdma": 600, "x/getattr/rdma": 90000, "x/getattr/rdma/us": 80, "x/getattr/rdma/p99": 120, "x/readdirplus/rdma": 500000,
@@ -201,7 +196,7 @@ func TestTableGolden(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	r.Graphs = []chart{{Name: "c"}}
 	if err := r.write(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	var back result
 	figures, err := os.ReadFile(filepath.Join(dir, "figures.json"))
@@ -210,7 +205,7 @@ func TestTableGolden(t *testing.T) {
 	}
 	for _, name := range []string{"table.txt", "c.svg"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
+			t.Errorf("os.Stat: %v", err)
 		}
 	}
 	if err := r.write("/dev/null/x"); err == nil {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestChartGolden compares a chart with testdata/chart.svg; UPDATE=1 writes that.
@@ -22,9 +24,7 @@ func TestChartGolden(t *testing.T) {
 	got := w.chart("read", s, []target{rdma, tcp}).svg()
 	const file = "testdata/chart.svg"
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || got != string(want) {

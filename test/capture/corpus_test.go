@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -56,12 +57,8 @@ func TestCorpora(t *testing.T) {
 	for path, want := range c {
 		path = filepath.Join("..", "..", path)
 		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o777))
+			must.Succeed(t, os.WriteFile(path, []byte(want), 0o666))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is not what the captures give (%v): go test ./test/capture -run Corpora -update", path, err)
@@ -72,7 +69,7 @@ func TestCorpora(t *testing.T) {
 func (c corpus) startup(t *testing.T, conv *Conversation) {
 	request, reply, _, err := conv.Startup()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Startup: %v", err)
 	}
 	c.add("rnic/iwarp/mpa/FuzzParse", "request", mpa.AppendFrame([]byte{seedRequest}, &request))
 	c.add("rnic/iwarp/mpa/FuzzParse", "reply", mpa.AppendFrame([]byte{seedReply}, &reply))
@@ -83,7 +80,7 @@ func (c corpus) segments(t *testing.T, conv *Conversation) {
 	for _, fromInitiator := range []bool{true, false} {
 		fpdus, err := conv.FPDUs(fromInitiator)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("FPDUs: %v", err)
 		}
 		for _, s := range fpdus {
 			ulpdu := append(s.Header.Append(nil), s.Payload...)
@@ -111,7 +108,7 @@ func fileName(s string) string {
 func (c corpus) messages(t *testing.T, conv *Conversation) {
 	rpcs, err := conv.RPCs()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RPCs: %v", err)
 	}
 	calls := map[uint32]*oncrpc.CallHeader{}
 	for _, r := range rpcs {

@@ -34,7 +34,7 @@ func TestStartup(t *testing.T) {
 	for _, c := range conversations(t) {
 		request, reply, modes, err := c.Startup()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Startup: %v", err)
 		}
 		if request.Rev != mpa.Rev2 || !request.HasEnhanced || request.Enhanced != (mpa.Enhanced{IRD: 128}) || len(request.PrivateData) != 8 {
 			t.Errorf("%s: Request %+v", c.Name, request)
@@ -59,7 +59,7 @@ func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []by
 	}
 	fpdus, err := c.FPDUs(fromInitiator)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("FPDUs: %v", err)
 	}
 	frame, sent := &reply, bytes.Clone(c.Responder.Bytes)
 	if fromInitiator {
@@ -82,13 +82,13 @@ func payload(t *testing.T, f FPDU) []byte {
 	case rdmap.OpReadRequest:
 		r, err := rdmap.ParseReadRequest(f.Payload)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseReadRequest: %v", err)
 		}
 		return r.Append(nil)
 	case rdmap.OpTerminate:
 		m, err := term.Parse(f.Payload, false)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		return m.Append(nil)
 	}
@@ -112,7 +112,7 @@ func TestMessages(t *testing.T) {
 	for _, c := range conversations(t) {
 		messages, err := c.Messages()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Messages: %v", err)
 		}
 		var msn [2][3]uint32
 		var reads []rdmap.ReadRequest
@@ -134,7 +134,7 @@ func TestMessages(t *testing.T) {
 			case rdmap.OpReadRequest:
 				r, err := rdmap.ParseReadRequest(m.Payload)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("ParseReadRequest: %v", err)
 				}
 				reads = append(reads, r)
 			case rdmap.OpReadResponse:

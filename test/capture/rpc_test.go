@@ -64,7 +64,7 @@ func TestPrivateData(t *testing.T) {
 	for _, c := range conversations(t) {
 		request, reply, _, err := c.Startup()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Startup: %v", err)
 		}
 		for _, b := range [][]byte{request.PrivateData, reply.PrivateData} {
 			p, ok := rpcrdma.ParsePrivateData(b)
@@ -85,7 +85,7 @@ func TestReencodeRPC(t *testing.T) {
 	for _, c := range conversations(t) {
 		rpcs, err := c.RPCs()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RPCs: %v", err)
 		}
 		calls := map[uint32]*oncrpc.CallHeader{}
 		for _, r := range rpcs {

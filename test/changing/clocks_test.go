@@ -63,7 +63,7 @@ func TestClockSetUnderServer(t *testing.T) {
 				t.Errorf("a new lock after grace: %v, want %v", got, nlm4.Granted)
 			}
 			if err := tree.Chtimes(t.Context(), "f", time.Time{}, time.Now()); err != nil {
-				t.Error(err)
+				t.Errorf("Chtimes: %v", err)
 			}
 			s.mustWrite(dir, "g")
 		})

@@ -107,7 +107,7 @@ func start(t *testing.T, shell, state string, args ...string) *server {
 	s.cmd.Env = append(os.Environ(), s.clk.env())
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	ended := make(chan struct{})
 	go func() { _ = s.cmd.Wait(); close(ended) }()

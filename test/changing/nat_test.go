@@ -83,7 +83,7 @@ func TestClientsBehindOneAddress(t *testing.T) {
 					}
 					f, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 					if err != nil {
-						t.Error(err)
+						t.Errorf("os.OpenFile: %v", err)
 						return
 					}
 					defer f.Close()

@@ -24,7 +24,7 @@ func TestMoveToASquashedExport(t *testing.T) {
 	t.Cleanup(func() { removeAll(served) })
 	srv, err := startSquashed(served)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startSquashed: %v", err)
 	}
 	defer srv.stop()
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestMoveToASquashedExport(t *testing.T) {
 		script(t, "cd "+r.local+"; "+c.setup)
 		want, err := readTree(r.local)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("readTree: %v", err)
 		}
 		p := start(t, "mv", r.local+"/"+c.name, srv.url+"/"+c.name)
 		if !p.end(t) {
@@ -54,7 +54,7 @@ func TestMoveToASquashedExport(t *testing.T) {
 		}
 		got, err := readTree(served)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("readTree: %v", err)
 		}
 		for name := range want {
 			if _, ok := got[name]; !ok {

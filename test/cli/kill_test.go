@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // bigSize takes long enough to be interrupted in its middle.
@@ -36,9 +37,7 @@ func newKillRig(t *testing.T) killRig {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	r := killRig{t.TempDir(), filepath.Join(rig.base, "served", name), rig.url + "/" + name}
-	if err := os.Mkdir(r.served, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(r.served, 0o755))
 	t.Cleanup(func() { removeAll(r.served) })
 	return r
 }
@@ -57,9 +56,7 @@ func pattern(size int, seed uint64) []byte {
 
 func write(t *testing.T, name string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, b, 0o644))
 }
 
 // A run is a process of nfsrdma.
@@ -74,7 +71,7 @@ func start(t *testing.T, args ...string) run {
 	r.cmd.Stderr = r.stderr
 	r.cmd.Env = append(os.Environ(), "LC_ALL=C")
 	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	return r
 }
@@ -194,18 +191,16 @@ func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 func TestEverySignalRemovesTheTemporaryFile(t *testing.T) {
 	r := newKillRig(t)
 	fifo := r.local + "/fifo"
-	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(fifo, 0o644))
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		for _, way := range []struct{ arg, dir string }{{r.url + "/f", r.served}, {r.local + "/f", r.local}} {
 			p := start(t, "cp", fifo, way.arg)
 			feed, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.OpenFile: %v", err)
 			}
 			if _, err := feed.Write(pattern(3<<20, 1)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("feed.Write: %v", err)
 			}
 			waitForTemp(t, way.dir)
 			_ = p.cmd.Process.Signal(sig)
@@ -232,15 +227,15 @@ func TestReaderOfOutputGone(t *testing.T) {
 	p := run{exec.Command(filepath.Join(rig.bin, "nfsrdma"), "cp", "-rv", r.local+"/tree", r.url+"/tree"), new(bytes.Buffer)}
 	out, in, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = in, p.stderr
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	in.Close()
 	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Error(err)
+		t.Errorf("out.Read: %v", err)
 	}
 	out.Close()
 	p.end(t)
@@ -259,9 +254,7 @@ func smallTree(t *testing.T, dir string, n int) map[string][]byte {
 	files := map[string][]byte{}
 	for i := range n {
 		name := fmt.Sprintf("d%d/e%d/f%d", i%7, i%3, i)
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 		files[name] = pattern(1000+i*400, uint64(i))
 		write(t, filepath.Join(dir, name), files[name])
 	}
@@ -322,12 +315,8 @@ func fullFS(t *testing.T, size string) string {
 	t.Helper()
 	machine.NeedRoot(t, "a small tmpfs can be mounted by root alone")
 	dir := filepath.Join(rig.base, strings.ReplaceAll(t.Name(), "/", "-"))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o755))
+	must.Succeed(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
 	t.Cleanup(func() {
 		if err := errors.Join(syscall.Unmount(dir, syscall.MNT_DETACH), os.Remove(dir)); err != nil {
 			t.Error(err)
@@ -342,7 +331,7 @@ func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
 	full := fullFS(t, "8m")
 	srv, err := startServer(full)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startServer: %v", err)
 	}
 	defer srv.stop()
 	big, old := pattern(20<<20, 1), []byte("old\n")
@@ -380,7 +369,7 @@ func TestNoSpaceInATree(t *testing.T) {
 	full := fullFS(t, "8m")
 	srv, err := startServer(full)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startServer: %v", err)
 	}
 	defer srv.stop()
 	files := smallTree(t, r.local+"/tree", 400) // 32 MB
@@ -407,7 +396,7 @@ func TestServerKilled(t *testing.T) {
 	for _, way := range []string{"up", "down"} {
 		srv, err := startServer(served)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("startServer: %v", err)
 		}
 		write(t, served+"/big", big)
 		from, to, final := r.local+"/big", srv.url+"/f", served+"/f"

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // The ordinary user, and his second group.
@@ -41,7 +42,7 @@ type caller = *syscall.Credential
 func TestCommands(t *testing.T) {
 	cases, err := readScripts()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("readScripts: %v", err)
 	}
 	ordinary := caller(nil)
 	if os.Geteuid() == 0 {
@@ -90,11 +91,11 @@ func (c *testCase) test(t *testing.T, who string, as caller) {
 	}
 	wantTree, err := readTree(want.dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("readTree: %v", err)
 	}
 	gotTree, err := readTree(got.dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("readTree: %v", err)
 	}
 	diffs = append(diffs, diffTrees(wantTree, gotTree, start)...)
 	diffs = append(diffs, diffChecks(c.checks, wantTree, gotTree, start)...)
@@ -141,16 +142,12 @@ func newSide(t *testing.T, c *testCase, as caller, dir string) *side {
 	start := time.Now()
 	s := &side{dir: dir, tree: filepath.Join(dir, "tree"), scratch: filepath.Join(dir, "scratch"), as: as}
 	for _, d := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir), dir, s.tree, s.scratch} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(d, 0o755))
 		_ = os.Chmod(d, 0o755)
 	}
 	if as != nil {
 		for _, d := range []string{s.tree, s.scratch} {
-			if err := os.Chown(d, int(as.Uid), int(as.Gid)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chown(d, int(as.Uid), int(as.Gid)))
 		}
 	}
 	s.prepare(t, c, c.rootSetup, nil)

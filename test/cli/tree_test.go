@@ -106,20 +106,20 @@ func TestSum(t *testing.T) {
 		t.Helper()
 		f, err := os.CreateTemp(dir, "")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.CreateTemp: %v", err)
 		}
 		defer f.Close()
 		if err := f.Truncate(size); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Truncate: %v", err)
 		}
 		for at, p := range pieces {
 			if _, err := f.WriteAt([]byte(p), at); err != nil {
-				t.Fatal(err)
+				t.Fatalf("WriteAt: %v", err)
 			}
 		}
 		s, err := sum(f)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("sum: %v", err)
 		}
 		return s
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func TestCatalogue(t *testing.T) {
@@ -73,9 +75,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %q", id, got[id])
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "bad"), []byte("R5044-001\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "bad"), []byte("R5044-001\n"), 0o600))
 	if _, err := ReadClaims(dir); err == nil {
 		t.Error("half a claim was read")
 	}

@@ -44,7 +44,7 @@ func beside(b *testing.B, attack func(*testing.B, *rig.Server, nfs3.FH, chan str
 	f := s.Mount(b, nfsclient.Options{})
 	n, err := f.Client().Lookup(bg, f.Root(), "large")
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Lookup: %v", err)
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {

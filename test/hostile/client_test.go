@@ -44,7 +44,7 @@ func hunt(t *testing.T, credits int) *prey {
 	}()
 	h.Peer = h.l.Accept()
 	if err := <-got; err != nil {
-		t.Fatal(err)
+		t.Fatalf("got: %v", err)
 	}
 	t.Cleanup(func() { h.c.Close() })
 	return h
@@ -227,7 +227,7 @@ func TestWriteAfterTheCall(t *testing.T) {
 	body := append(peer.Words(xid, 1, 0, 0, 0, 0, 0, 0, 5000, 1), peer.Words(5000)...)
 	h.Message(append(rep.Append(nil), body...))
 	if err := <-h.calls; err != nil {
-		t.Fatal(err)
+		t.Fatalf("calls: %v", err)
 	}
 	if want := pattern(5000); string(sink) != string(want) {
 		t.Error("the data is not in its place")

@@ -26,7 +26,7 @@ func open(t *testing.T, addr string, n int, say []byte) {
 	for range n {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.Dial: %v", err)
 		}
 		t.Cleanup(func() { c.Close() })
 		c.Write(say)

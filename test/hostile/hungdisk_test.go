@@ -47,7 +47,7 @@ func mountFuse(t *testing.T) *fuseMount {
 	below, m := t.TempDir(), &fuseMount{dir: t.TempDir()}
 	cmd := exec.Command("bindfs", "-f", "-o", "attr_timeout=0,entry_timeout=0", below, m.dir)
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	m.pid = cmd.Process.Pid
 	ended := make(chan struct{})
@@ -78,7 +78,7 @@ func mountFuse(t *testing.T) *fuseMount {
 func (m *fuseMount) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(m.pid, s); err != nil {
-		t.Error(err)
+		t.Errorf("syscall.Kill: %v", err)
 	}
 }
 
@@ -89,7 +89,7 @@ func (m *fuseMount) stop(t *testing.T) {
 	for {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.pid))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		_, rest, _ := strings.Cut(string(b), ") ")
 		if strings.HasPrefix(rest, "T") {
@@ -117,17 +117,17 @@ func serveHung(t *testing.T) *hungServer {
 	for name, dir := range map[string]string{"/hung": h.fuse.dir, "/ok": t.TempDir()} {
 		fs, err := osfs.New(dir, osfs.Options{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("New: %v", err)
 		}
 		exports = append(exports, nfsserver.Export{Name: name, FS: fs})
 	}
 	var err error
 	h.srv, err = nfsserver.New(nfsserver.Options{Exports: exports, Squash: nfsserver.Squash{All: true, UID: uid, GID: gid}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	if h.svc, err = h.srv.Start(nfsserver.Listen{TCP: "127.0.0.1:0", RDMA: "127.0.0.1:0"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("srv.Start: %v", err)
 	}
 	return h
 }
@@ -337,7 +337,7 @@ func TestHungDiskShutdown(t *testing.T) {
 	l := h.load(hung, 4, 40)
 	for i := range 7 {
 		if err := ok.do(bg, first, i); err != nil {
-			t.Error(err)
+			t.Errorf("do: %v", err)
 		}
 	}
 	h.within("the end", func() {

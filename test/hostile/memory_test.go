@@ -63,14 +63,14 @@ func startLone(t *testing.T) *lone {
 	s.cmd.Stderr = os.Stderr
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		in.Close()
@@ -98,13 +98,13 @@ func (s *lone) cost() (c cost) {
 	proc := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "/status")
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("os.ReadFile: %v", err)
 	}
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	c.resident, _ = strconv.Atoi(strings.Fields(rest)[0])
 	open, err := os.ReadDir(proc + "/fd")
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("os.ReadDir: %v", err)
 	}
 	c.descriptors = len(open)
 	fmt.Fprintln(s.in)

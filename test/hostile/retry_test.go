@@ -39,16 +39,16 @@ func TestErrChunkIsNotTriedAgain(t *testing.T) {
 	p := l.Accept()
 	p.Message(peer.Success(p.NextCall(), 4)) // the client's first question, whether we are there
 	if err := <-ended; err != nil {
-		t.Fatal(err)
+		t.Fatalf("at its end: %v", err)
 	}
 	for _, proc := range []uint32{nfs3.ProcReaddir, nfs3.ProcRemove, nfs3.ProcNull} {
 		msg, err := p.Next()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Next: %v", err)
 		}
 		var h rpcrdma.Header
 		if err := h.Parse(msg); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Parse: %v", err)
 		}
 		if got := binary.BigEndian.Uint32(msg[h.Len+20:]); got != proc {
 			t.Fatalf("procedure %d is called, want %d", got, proc)
@@ -59,7 +59,7 @@ func TestErrChunkIsNotTriedAgain(t *testing.T) {
 			h.Reply.Unuse()
 			p.Message(append(h.Append(nil), peer.Words(h.XID, 1, 0, 0, 0, 0)...))
 			if err := <-ended; err != nil {
-				t.Error(err)
+				t.Errorf("at its end: %v", err)
 			}
 			return
 		}

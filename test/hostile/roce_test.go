@@ -37,7 +37,7 @@ func newForger(t *testing.T, r *rand.Rand, at, server netip.Addr) *forger {
 	t.Helper()
 	w, err := udp.Open(netip.AddrPortFrom(at, 0))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	f := &forger{t: t, r: r, wire: w, to: netip.AddrPortFrom(server, roce.UDPPort), came: make(chan int, 1)}
 	go func() {
@@ -57,7 +57,7 @@ func newForger(t *testing.T, r *rand.Rand, at, server netip.Addr) *forger {
 // say sends the n bytes built at the front of the wire's room.
 func (f *forger) say(n int) {
 	if err := f.wire.Add(n, packet.Tail{}, f.to); err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("Add: %v", err)
 	}
 	for f.wire.Len() > 0 {
 		if _, full, err := f.wire.Send(); err != nil {
@@ -99,7 +99,7 @@ func (f *forger) request() {
 	_, err := c.Connect(0, cm.Request{Peer: f.to.Addr(), Service: mad.IPService(mad.ProtocolTCP, 20049),
 		Local: cm.QP{QPN: 2 + f.r.Uint32()>>9, PathMTU: 3, Transport: mad.ServiceRC}})
 	if err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("Connect: %v", err)
 	}
 	var d cm.Datagram
 	for c.PollSend(&d) {
@@ -133,7 +133,7 @@ func TestRoCEStrangers(t *testing.T) {
 		defer cancel()
 		data := bytes.Repeat([]byte("good"), 50_000)
 		if err := beside.WriteFile(ctx, "beside", data, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteFile: %v", err)
 		}
 		if got, err := beside.ReadFile(ctx, "beside"); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("%d bytes, %v", len(got), err)
@@ -168,7 +168,7 @@ func TestRoCEStrangers(t *testing.T) {
 	// comes in the middle of the half-open connections
 	late := s.Mount(t, nfsclient.Options{Provider: nfsclient.RoCE})
 	if _, err := late.ReadFile(bg, "beside"); err != nil {
-		t.Error(err)
+		t.Errorf("ReadFile: %v", err)
 	}
 	for _, d := range roce.Drops() {
 		if n := d.Count - before[d.Reason]; n == 0 && counted[d.Reason] {

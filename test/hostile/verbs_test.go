@@ -39,7 +39,7 @@ func newVictim(t *testing.T) *victim {
 	v := victimOn(t, dev)
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	accepted := make(chan error, 1)
@@ -54,7 +54,7 @@ func newVictim(t *testing.T) *victim {
 	f.Enhanced = mpa.Enhanced{IRD: 4, ORD: 4}
 	v.Peer = peer.DialWith(t, l.Addr().String(), f)
 	if err := <-accepted; err != nil {
-		t.Fatal(err)
+		t.Fatalf("accepted: %v", err)
 	}
 	// opens the way back
 	v.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite)}, nil)
@@ -67,13 +67,13 @@ func victimOn(t *testing.T, dev *rnic.Device) *victim {
 	v := &victim{t: t, dev: dev, pd: dev.AllocPD(), cq: dev.NewCQ(64)}
 	qp, err := v.pd.CreateQP(rnic.QPConfig{SendCQ: v.cq, RecvCQ: v.cq, SQDepth: 16, RQDepth: 16})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	v.qp = qp
 	t.Cleanup(func() { qp.Close() })
 	for i := range 4 {
 		if err := qp.PostRecv(rnic.RecvWR{ID: uint64(i), Buf: make([]byte, 256)}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PostRecv: %v", err)
 		}
 	}
 	v.wmem, v.rmem, v.lmem = make([]byte, memLen), pattern(memLen), make([]byte, memLen)
@@ -84,7 +84,7 @@ func victimOn(t *testing.T, dev *rnic.Device) *victim {
 func (v *victim) reg(b []byte, access rnic.Access) *rnic.MR {
 	mr, err := v.pd.RegMR(b, access)
 	if err != nil {
-		v.t.Fatal(err)
+		v.t.Fatalf("RegMR: %v", err)
 	}
 	v.t.Cleanup(mr.Dereg)
 	return mr
@@ -141,7 +141,7 @@ func TestInvalidateOfAnotherConnection(t *testing.T) {
 	refused(t, term.RDMAPForeignInvalidate, "another QP of the PD", func(v *victim) {
 		second, err := v.pd.CreateQP(rnic.QPConfig{SendCQ: v.cq, RecvCQ: v.cq, SQDepth: 1, RQDepth: 1})
 		if err != nil {
-			v.t.Fatal(err)
+			v.t.Fatalf("CreateQP: %v", err)
 		}
 		v.t.Cleanup(func() { second.Close() })
 		v.write.Bind(second)
@@ -203,7 +203,7 @@ func TestWriteAfterInvalidation(t *testing.T) {
 		stag := v.write.STag()
 		v.write.Invalidate()
 		if err := v.write.Rereg(v.wmem, rnic.RemoteWrite); err != nil {
-			v.t.Fatal(err)
+			v.t.Fatalf("Rereg: %v", err)
 		}
 		v.to(stag, v.write.Base(), 10)
 	})

@@ -3,12 +3,12 @@
 package linux
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
@@ -24,20 +24,18 @@ func tapping(t *testing.T, listen, upstream string) (*tap.Tap, func(wire.Want)) 
 	path := filepath.Join(dir, strings.NewReplacer("/", "-", ":", "-").Replace(t.Name()+"-"+upstream)+".pcap")
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	capture := tap.NewCapture(f)
 	tp, err := tap.New(listen, upstream, capture)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { tp.Close() })
 	return tp, func(want wire.Want) {
 		t.Helper()
 		tp.Close()
-		if err := errors.Join(capture.Close(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, capture.Close(), f.Close())
 		wire.Check(t, path, want)
 	}
 }
@@ -60,7 +58,7 @@ func relay(t *testing.T, listen, upstream string) int {
 	t.Helper()
 	tp, err := tap.New(listen, upstream, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() { tp.Close() })
 	return tp.Port()

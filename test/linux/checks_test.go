@@ -89,7 +89,7 @@ func seed(t *testing.T) uint64 {
 	if s := os.Getenv("NFSRDMA_SEED"); s != "" {
 		var err error
 		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
+			t.Fatalf("strconv.ParseUint: %v", err)
 		}
 	}
 	t.Logf("repeat with NFSRDMA_SEED=%d", n)

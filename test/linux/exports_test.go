@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
@@ -60,14 +61,10 @@ func exportsFile(t *testing.T, series string) {
 	}
 	dir := exportDir(t)
 	for _, name := range []string{"rw", "ro", "other", "squash", "third"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	for name, mode := range map[string]os.FileMode{"ro": 0o755, "squash": 0o777} {
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
 	write(t, filepath.Join(dir, "ro", "kept"), []byte("kept"))
 	file := filepath.Join(t.TempDir(), "exports")
@@ -87,12 +84,12 @@ func exportsFile(t *testing.T, series string) {
 	}
 	c, err := nfsclient.Dial(t.Context(), s.address(2049), nfsclient.Options{Transport: nfsclient.TCP})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	here, err := c.Mount(t.Context(), dir+"/ro")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	if err := here.WriteFile(t.Context(), "kept", []byte("written here"), 0o644); err != nil {
 		t.Errorf("beside a client that may only read: %v", err)
@@ -163,7 +160,7 @@ func relayPort(t *testing.T, port int, listen, upstream string) {
 	at := strconv.Itoa(port)
 	l, err := net.Listen("tcp4", net.JoinHostPort(listen, at))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -234,7 +231,7 @@ func ownedBy(t *testing.T, path string, uid uint32) {
 	t.Helper()
 	info, err := os.Lstat(path)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("os.Lstat: %v", err)
 		return
 	}
 	if st := info.Sys().(*syscall.Stat_t); st.Uid != uid {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
@@ -152,9 +153,7 @@ func failures(t *testing.T, series string) {
 		g := client(t, series)
 		dir := exportDir(t)
 		write(t, filepath.Join(dir, "secret"), []byte("s"))
-		if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chmod(filepath.Join(dir, "secret"), 0o600))
 		if os.Geteuid() != 0 {
 			t.Skip("the server must be root to act for others")
 		}
@@ -171,9 +170,7 @@ func failures(t *testing.T, series string) {
 		run(t, g, s.mount("rdma", ""))
 		// Held open by a process that lives on, while the host removes the file.
 		run(t, g, "(exec 3< /mnt/gone; echo up > /run/held; while [ -e /run/held ]; do sleep 0.1; done; drop_caches; cat <&3 > /run/stale 2>&1; echo done >> /run/stale) > /dev/null 2>&1 & \nwhile [ ! -e /run/held ]; do sleep 0.1; done")
-		if err := os.Remove(filepath.Join(dir, "gone")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(filepath.Join(dir, "gone")))
 		says(t, g, "rm /run/held; while ! grep -q done /run/stale 2>/dev/null; do sleep 0.1; done; cat /run/stale", "Stale file handle")
 		run(t, g, "rm -f /run/stale; "+unmount)
 	})
@@ -197,7 +194,7 @@ func smallDisk(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
+			t.Errorf("syscall.Unmount: %v", err)
 		}
 	})
 	return dir

@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // peerName is "knfsd", "ganesha", or empty for our own server.
@@ -94,7 +95,7 @@ func (f *foreign) bootKnfsd(series string) {
 		machine.Skip(t, err.Error())
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Boot: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -111,9 +112,7 @@ func (f *foreign) bootKnfsd(series string) {
 // forwards lets packets from a device go on to other machines.
 func forwards(t *testing.T, device string) {
 	t.Helper()
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/forwarding", []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/forwarding", []byte("1"), 0))
 }
 
 // ganeshaRules exports a directory to all, another to a machine that is not there. Other settings
@@ -145,14 +144,12 @@ func (f *foreign) startGanesha() {
 		}
 	}
 	f.state, f.dir = t.TempDir(), exportDir(t)
-	if err := os.Chmod(f.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(f.dir, 0o777))
 	write(t, filepath.Join(f.state, "conf"), fmt.Appendf(nil, ganeshaRules, f.state, f.dir))
 	cmd := exec.Command("unshare", "-m", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", ganeshaLoop, "sh", f.state)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	first := ""
 	t.Cleanup(func() {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A foreignLocks is another project's server and all machines that lock its file: the first is its
@@ -32,7 +34,7 @@ func lockAtForeign(t *testing.T) {
 	if f.g == nil {
 		file, err := os.OpenFile(server.path, os.O_RDWR, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenFile: %v", err)
 		}
 		t.Cleanup(func() { file.Close() })
 		l.here = fileLock{t, file}
@@ -141,9 +143,7 @@ func (l *foreignLocks) eachPart() {
 				if second.has() {
 					t.Errorf("%s has what %s has locked", l.who(waiter), l.who(holder))
 				}
-				if err := os.WriteFile(first.here(goes), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(first.here(goes), nil, 0o644))
 				took, _ := within(45*time.Second, second.has)
 				l.log("%s had %s %s after %s of %s was followed by %s %s", l.who(waiter), kinds[2], took, kinds[0], l.who(holder), kinds[1], first.told())
 				first.end()
@@ -173,9 +173,7 @@ func (l *foreignLocks) circles() {
 			comes(t, "the first lock of each", func() bool { return both[j].marks(first) })
 		}
 		for j, p := range both {
-			if err := os.WriteFile(p.here(names[j]), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(p.here(names[j]), nil, 0o644))
 			time.Sleep(2 * time.Second)
 		}
 		took, _ := within(50*time.Second, func() bool { return both[0].told()+both[1].told() != "" })
@@ -258,7 +256,7 @@ func (l *foreignLocks) crashes() {
 	b.run("tar -c -f /share/nsm.tar -C /var/lib nfs/sm nfs/state")
 	state, err := os.ReadFile(filepath.Join(before.Share, "nsm.tar"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	before.Kill()
 	forget(before)
@@ -266,9 +264,7 @@ func (l *foreignLocks) crashes() {
 	b.g = clientOn(t, "6.12", before.Device)
 	forwards(t, b.g.Device)
 	l.log("the guest had address %s, and has %s; before it says so its lock is there: %t", before.Guest, b.g.Guest, l.here.has(0, 10) && !waiter.has())
-	if err := os.WriteFile(filepath.Join(b.g.Share, "nsm.tar"), state, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.g.Share, "nsm.tar"), state, 0o644))
 	run(t, b.g, "hostname client1")
 	lockUp(t, b.g)
 	notify := fromHost(t, b.g, "sm-notify")
@@ -349,7 +345,7 @@ func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 	cmd := exec.Command("unshare", "-n", "-m", "sh", "-euc", `mount -t tmpfs none /run; ip link set lo up; exec rpcbind -f`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -376,7 +372,7 @@ func (l *foreignLocks) mounting(ask func(three *foreignLocks, ours *locking)) {
 		serving.Stdout, serving.Stderr = &said, &said
 		serving.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := serving.Start(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("serving.Start: %v", err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- serving.Wait() }()

@@ -24,7 +24,7 @@ func library(t *testing.T, port int, opt nfsclient.Options) {
 	target := nfsclient.Target{Transport: opt.Transport, TransportSet: true, Host: "127.0.0.1", Port: port, Path: "/export"}
 	f, _, err := nfsclient.Open(ctx, target, opt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer f.Client().Close()
 	for _, part := range []struct {
@@ -34,13 +34,13 @@ func library(t *testing.T, port int, opt nfsclient.Options) {
 		{"odd offsets at once", libraryOffsets}, {"names", libraryNames}, {"attributes", libraryAttributes}, {"links", libraryLinks},
 	} {
 		if err := f.Mkdir(ctx, "library", 0o777); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		if err := part.do(ctx, f); err != nil {
 			t.Errorf("%s: %v", part.name, err)
 		}
 		if err := f.RemoveAll(ctx, "library"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("RemoveAll: %v", err)
 		}
 	}
 }

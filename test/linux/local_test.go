@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func pattern(n int, seed byte) []byte {
@@ -21,16 +23,14 @@ func pattern(n int, seed byte) []byte {
 
 func write(t *testing.T, path string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, b, 0o644))
 }
 
 func sameFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: %d bytes with sum %x, want %d with %x", filepath.Base(path), len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
@@ -40,9 +40,7 @@ func sameFile(t *testing.T, path string, want []byte) {
 // manyNames makes a directory of n empty files below dir and returns its name.
 func manyNames(t *testing.T, dir string, names int) string {
 	t.Helper()
-	if err := os.Mkdir(filepath.Join(dir, "many"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "many"), 0o777))
 	for i := range names {
 		write(t, filepath.Join(dir, "many", fmt.Sprintf("a-file-with-number-%d", i)), nil)
 	}
@@ -96,7 +94,7 @@ func describe(t *testing.T, root string) map[string]string {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.WalkDir: %v", err)
 	}
 	return all
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // marks reports whether processes have made a file of the share, or of here.
@@ -32,9 +34,7 @@ func (l *lockingAll) eachOther() {
 			comes(l.t, "the first lock of each", func() bool { return both[j].marks(first) })
 		}
 		for j, p := range both {
-			if err := os.WriteFile(p.here(names[j]), nil, 0o644); err != nil {
-				l.t.Fatal(err)
-			}
+			must.Succeed(l.t, os.WriteFile(p.here(names[j]), nil, 0o644))
 			if pair[j].onServer() { // a local process gets no error: the guest must be the second
 				comes(l.t, "the program here waits", func() bool { return waits(l.t, p.pid) })
 			}
@@ -59,7 +59,7 @@ func waits(t *testing.T, pid string) bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/locks")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Fields(line); len(f) > 5 && f[1] == "->" && f[5] == pid {
@@ -115,7 +115,7 @@ func (l *lockingAll) crash(s *server) {
 	b.run("tar -c -f /share/nsm.tar -C /var/lib nfs/sm nfs/state")
 	state, err := os.ReadFile(filepath.Join(before.Share, "nsm.tar"))
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("os.ReadFile: %v", err)
 	}
 	before.Kill()
 	forget(before)
@@ -127,9 +127,7 @@ func (l *lockingAll) crash(s *server) {
 	if !l.here.has(0, 10) || waiter.has() {
 		l.t.Error("what a guest has locked is free before it says that it has started again")
 	}
-	if err := os.WriteFile(filepath.Join(b.g.Share, "nsm.tar"), state, 0o644); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, os.WriteFile(filepath.Join(b.g.Share, "nsm.tar"), state, 0o644))
 	lockUp(l.t, b.g)
 	notify := fromHost(l.t, b.g, "sm-notify")
 	b.run("tar -x -f /share/nsm.tar -C /var/lib; rm /share/nsm.tar; " + notify)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ func fromHost(t *testing.T, g *guest.Guest, name string) string {
 		machine.Skip(t, "needs "+name+" (Debian: nfs-common, util-linux)")
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("FromHost: %v", err)
 	}
 	return command
 }
@@ -48,9 +49,7 @@ type fileLock struct {
 
 func (l fileLock) set(typ int16, start, n int64) {
 	l.t.Helper()
-	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: typ, Start: start, Len: n}); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: typ, Start: start, Len: n}))
 }
 
 // taken reports whether another process has locked any part of the file.
@@ -59,9 +58,7 @@ func (l fileLock) taken() bool { return l.has(0, 0) }
 // has reports whether another process has locked any of n bytes.
 func (l fileLock) has(start, n int64) bool {
 	k := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: n}
-	if err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Succeed(l.t, unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k))
 	return k.Type != unix.F_UNLCK
 }
 
@@ -88,7 +85,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer f.Close()
 	here := fileLock{t, f}
@@ -108,9 +105,7 @@ func linuxLocks(t *testing.T, series, proto string) {
 		os.Remove(filepath.Join(g.Share, name))
 	}
 	signal := func(name string) {
-		if err := os.WriteFile(filepath.Join(g.Share, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(g.Share, name), nil, 0o644))
 	}
 	here.set(unix.F_WRLCK, 5, 10)
 	if out := run(t, g, flock+" -n /mnt/lock true && echo locked || echo refused"); !strings.Contains(out, "refused") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // TestGuestAndMountLock: processes of a guest, which mounts without nolock, programs on nfsrdma
@@ -38,7 +39,7 @@ func guestAndMountLock(t *testing.T, guests, ours string) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer f.Close()
 	s := &server{t: t, g: g, dir: dir, behind: 20049, rdma: 20049, tcp: 2049, args: []string{"--crc", "auto", "--rdma", "iwarp", "--rpcbind", "serve"}}
@@ -115,9 +116,7 @@ func (l *lockingAll) releases() {
 				if second.has() {
 					l.t.Errorf("before it is released %s", what)
 				}
-				if err := os.WriteFile(first.here(goes), nil, 0o644); err != nil {
-					l.t.Fatal(err)
-				}
+				must.Succeed(l.t, os.WriteFile(first.here(goes), nil, 0o644))
 				comes(l.t, what, second.has)
 				if first.told() != "" {
 					l.t.Errorf("%s: who has released it is told %s", what, first.told())

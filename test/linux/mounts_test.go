@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // eventually tries do until it succeeds.
@@ -46,9 +47,7 @@ func mountsInExport(t *testing.T, series string) {
 	g := client(t, series)
 	dir := exportDir(t)
 	inner := filepath.Join(dir, "inner")
-	if err := os.Mkdir(inner, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(inner, 0o777))
 	if err := syscall.Mount("tmpfs", inner, "tmpfs", 0, "size=4m,mode=777"); err != nil {
 		machine.Skip(t, "a file system cannot be mounted in the export: "+err.Error())
 	}
@@ -84,15 +83,11 @@ func mountsInExport(t *testing.T, series string) {
 func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 	t.Helper()
 	deep := filepath.Join(inner, "deep")
-	if err := os.Mkdir(deep, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(deep, 0o777))
 	write(t, filepath.Join(deep, "under"), []byte("under"))
 	run(t, g, "cat /mnt/inner/deep/under > /dev/null")
 	for _, content := range []string{"first", "second"} {
-		if err := syscall.Mount("tmpfs", deep, "tmpfs", 0, "size=4m,mode=777"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mount("tmpfs", deep, "tmpfs", 0, "size=4m,mode=777"))
 		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
 		write(t, filepath.Join(deep, "file"), []byte(content))
 		// The guest knows the directory under it now, and asks for its name again when it has

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
@@ -49,7 +50,7 @@ func TestLinuxMountsLinux(t *testing.T) {
 func cannotReachUs(t *testing.T, g *guest.Guest) {
 	ln, err := net.Listen("tcp4", net.JoinHostPort(g.Listen, "0"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	go func() {
@@ -64,7 +65,7 @@ func cannotReachUs(t *testing.T, g *guest.Guest) {
 	}()
 	c, err := net.Dial("tcp4", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	if said, err := io.ReadAll(c); string(said) != "a secret\n" {
@@ -96,9 +97,7 @@ func memoryDir(t *testing.T) string {
 
 func prepareExport(t *testing.T, dir string) string {
 	t.Helper()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	write(t, filepath.Join(dir, "hello.txt"), []byte("hello from nfsrdmad\n"))
 	return dir
 }

@@ -171,7 +171,7 @@ func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 		machine.Skip(t, err.Error())
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Boot: %v", err)
 	}
 	s := &guest.Server{Guest: g, RDMA: g.Address(rdma), TCP: g.Address(tcp), Mount: g.Address(tcp)}
 	t.Cleanup(func() {

@@ -21,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,7 +52,7 @@ func captureDevice(t *testing.T, device string) *deviceCapture {
 	c := &deviceCapture{path: filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-")+"-roce.pcap")}
 	i, err := net.InterfaceByName(device)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.InterfaceByName: %v", err)
 	}
 	addrs, err := i.Addrs()
 	if err != nil || len(addrs) == 0 {
@@ -59,15 +60,13 @@ func captureDevice(t *testing.T, device string) *deviceCapture {
 	}
 	c.ours = netip.MustParsePrefix(addrs[0].String()).Addr()
 	if c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Socket: %v", err)
 	}
 	unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
 	unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000})
-	if err := unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: bigEndian16(unix.ETH_P_ALL), Ifindex: i.Index}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: bigEndian16(unix.ETH_P_ALL), Ifindex: i.Index}))
 	if c.file, err = os.Create(c.path); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	var head [24]byte
 	binary.LittleEndian.PutUint32(head[0:], 0xa1b2c3d4)
@@ -76,7 +75,7 @@ func captureDevice(t *testing.T, device string) *deviceCapture {
 	binary.LittleEndian.PutUint32(head[16:], 1<<16)
 	binary.LittleEndian.PutUint32(head[20:], linkRaw)
 	if _, err := c.file.Write(head[:]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("file.Write: %v", err)
 	}
 	c.loop.Go(func() { c.run(t) })
 	return c
@@ -102,7 +101,7 @@ func (c *deviceCapture) run(t *testing.T) {
 		binary.LittleEndian.PutUint32(packet[8:], uint32(n))
 		binary.LittleEndian.PutUint32(packet[12:], uint32(n))
 		if _, err := c.file.Write(packet[:16+n]); err != nil {
-			t.Error(err)
+			t.Errorf("file.Write: %v", err)
 			return
 		}
 	}
@@ -121,7 +120,7 @@ func (c *deviceCapture) close(t *testing.T) (lost int) {
 	}
 	unix.Close(c.fd)
 	if err := c.file.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("file.Close: %v", err)
 	}
 	return lost
 }
@@ -165,12 +164,12 @@ func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		in, err := os.Open(c.path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Open: %v", err)
 		}
 		defer in.Close()
 		r, err := pcapgo.NewReader(in)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("NewReader: %v", err)
 		}
 		for frame := 1; ; frame++ {
 			ip, _, err := r.ReadPacketData()
@@ -178,7 +177,7 @@ func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
 				return
 			}
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadPacketData: %v", err)
 			}
 			if !yield(frame, ip) {
 				return

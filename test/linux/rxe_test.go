@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/linux/image"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // full asks for the long form.
@@ -125,9 +126,7 @@ func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
 	t.Helper()
 	secret := filepath.Join(s.dir, "secret")
 	write(t, secret, []byte("s"))
-	if err := os.Chmod(secret, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(secret, 0o600))
 	out := run(t, g, s.mount("rdma", "")+"\n(su u1000 -c 'cat /mnt/secret'; cat /mnt/none; rmdir /mnt/hello.txt) 2>&1; "+unmount)
 	for _, want := range []string{"Permission denied", "No such file", "Not a directory"} {
 		if !strings.Contains(out, want) {

@@ -89,10 +89,10 @@ func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, l
 	cmd, out, errs := verbsCommand(ctx, t, r, last...)
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StderrPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	line := make([]byte, 200)
 	n, _ := pipe.Read(line)

@@ -85,7 +85,7 @@ func (s *server) start() {
 		}
 	}()
 	if err := <-started; err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("started: %v", err)
 	}
 	s.cmd, s.gone, s.ended = cmd, gone, false
 	s.await(s.tcp)

@@ -74,7 +74,7 @@ func severalBoth(t *testing.T, g *guest.Guest, tool, dir string) {
 	w := several.NewWorld("both")
 	add := func(k several.Kind, dir string) {
 		if err := w.Process(k, dir); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Process: %v", err)
 		}
 	}
 	add(several.Kind{Name: "our mount over RDMA", Unasked: true}, mountOurs(t, "rdma,lookupcache=pos", g.Listen))
@@ -82,7 +82,7 @@ func severalBoth(t *testing.T, g *guest.Guest, tool, dir string) {
 	add(several.Kind{Name: "a process on the server", Local: true}, dir)
 	tick, err := several.TickOf(filepath.Join(dir, "tick-of-both"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("TickOf: %v", err)
 	}
 	w.Tick = tick
 

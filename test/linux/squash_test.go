@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // asSquashedRoot makes objects as the guest's root, and tries operations for root only.
@@ -39,14 +40,10 @@ func rootIsSquashed(t *testing.T, series string) {
 	machine.NeedRoot(t, "a server without privileges acts as its own user for all")
 	dir := exportDir(t)
 	closed := filepath.Join(dir, "closed")
-	if err := os.Mkdir(closed, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(closed, 0o755))
 	write(t, filepath.Join(closed, "inside"), []byte("kept"))
 	write(t, filepath.Join(dir, "secret"), []byte("secret"))
-	if err := os.Chmod(filepath.Join(dir, "secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "secret"), 0o600))
 	g := client(t, series)
 	s := serve(t, g, dir, "--crc", "auto", "--no-root-squash=false")
 	for _, proto := range []string{"rdma", "tcp"} {
@@ -57,7 +54,7 @@ func rootIsSquashed(t *testing.T, series string) {
 		for _, name := range []string{"made-" + proto, "dir-" + proto} {
 			info, err := os.Lstat(filepath.Join(dir, name))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.Lstat: %v", err)
 			}
 			if st := info.Sys().(*syscall.Stat_t); st.Uid != 65534 || st.Gid != 65534 {
 				t.Errorf("%s belongs to %d:%d", name, st.Uid, st.Gid)

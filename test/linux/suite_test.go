@@ -57,7 +57,7 @@ func kernel(t *testing.T, series string) *image.Image {
 		machine.Skip(t, err.Error())
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	return img
 }
@@ -127,7 +127,7 @@ func clientOn(t *testing.T, series, device string) *guest.Guest {
 		machine.Skip(t, err.Error())
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Boot: %v", err)
 	}
 	mu.Lock()
 	clients[series] = g
@@ -191,7 +191,7 @@ func knfsd(t *testing.T, series string, siw guest.Siw, client *guest.Guest, want
 		machine.Skip(t, err.Error())
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("BootServer: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -221,7 +221,7 @@ func run(t *testing.T, g *guest.Guest, script string) string {
 		forget(g)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("g.Run: %v", err)
 	}
 	return out
 }
@@ -246,7 +246,7 @@ func program(t *testing.T, pkg string) string {
 	if bin == "" {
 		dir, err := os.MkdirTemp("", "nfsrdma-bin-")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirTemp: %v", err)
 		}
 		bin = dir
 	}

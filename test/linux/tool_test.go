@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // tool is our client program, pointed at one server.
@@ -67,9 +69,7 @@ func sizesRoundTrip(t *testing.T, c tool) {
 	for _, n := range sizes {
 		write(t, filepath.Join(dir, fmt.Sprint(n)), pattern(n, 2))
 	}
-	if err := os.Symlink(strings.Repeat("long", 1000), filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(strings.Repeat("long", 1000), filepath.Join(dir, "link")))
 	back := filepath.Join(t.TempDir(), "back")
 	c.do("cp", "-a", dir, c.path("sizes"))
 	c.do("cp", "-a", c.path("sizes"), back)
@@ -82,19 +82,13 @@ func treeRoundTrip(t *testing.T, c tool, files int) {
 	dir := t.TempDir()
 	for i := range files {
 		sub := filepath.Join(dir, fmt.Sprintf("dir-%d", i%37), fmt.Sprintf("sub-%d", i%5))
-		if err := os.MkdirAll(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(sub, 0o755))
 		write(t, filepath.Join(sub, fmt.Sprintf("file-%d", i)), pattern(i*13%7001, 3))
 	}
 	for i, target := range []string{"x", strings.Repeat("t", 1023), strings.Repeat("u", 1025), strings.Repeat("v", 4000)} {
-		if err := os.Symlink(target, filepath.Join(dir, fmt.Sprintf("link-%d", i))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(target, filepath.Join(dir, fmt.Sprintf("link-%d", i))))
 	}
-	if err := os.Chmod(filepath.Join(dir, "dir-0", "sub-0", "file-0"), 0o751); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(dir, "dir-0", "sub-0", "file-0"), 0o751))
 	back := filepath.Join(t.TempDir(), "back")
 	c.do("cp", "-a", dir, c.path("tree"))
 	c.do("cp", "-a", c.path("tree"), back)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A locking is a machine that locks the file: a guest, or this machine where g is nil.
@@ -100,9 +101,7 @@ func (p *process) told() string {
 // end lets the process go.
 func (p *process) end() {
 	p.l.t.Helper()
-	if err := os.WriteFile(p.here(p.ends), nil, 0o644); err != nil {
-		p.l.t.Fatal(err)
-	}
+	must.Succeed(p.l.t, os.WriteFile(p.here(p.ends), nil, 0o644))
 }
 
 // A lockingAll is all machines that lock the file.
@@ -131,7 +130,7 @@ func TestTwoGuestsLock(t *testing.T) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer f.Close()
 	tool, count := program(t, "test/linux/cmd/locker"), new(int)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // outsideEnv is the network where TestApart began.
@@ -19,7 +21,7 @@ const outsideEnv = "NFSRDMA_TEST_OUTSIDE"
 func TestApart(t *testing.T) {
 	network, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Readlink: %v", err)
 	}
 	if os.Getenv(apartEnv) == "" {
 		t.Setenv(outsideEnv, network)
@@ -32,11 +34,11 @@ func TestApart(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", ":111")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer l.Close()
 	if c, err := net.Dial("tcp", "127.0.0.1:111"); err != nil {
-		t.Error(err)
+		t.Errorf("net.Dial: %v", err)
 	} else {
 		c.Close()
 	}
@@ -72,12 +74,8 @@ func TestLeaveMounts(t *testing.T) {
 	mounted := func(name string) string {
 		t.Helper()
 		at := dir + "/" + name
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("none", at, "tmpfs", 0, "size=1m"); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(at, 0o755))
+		must.Succeed(t, unix.Mount("none", at, "tmpfs", 0, "size=1m"))
 		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 		return at
 	}

@@ -55,7 +55,7 @@ func TestPortIsIdle(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	if idle(port) {
 		t.Error("idle though somebody listens")
@@ -63,7 +63,7 @@ func TestPortIsIdle(t *testing.T) {
 	l.Close()
 	c, err := net.ListenPacket("udp", at)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenPacket: %v", err)
 	}
 	defer c.Close()
 	if idle(port) {

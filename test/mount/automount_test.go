@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,7 +47,7 @@ func newAutoPoint(t *testing.T) *autoPoint {
 	a := &autoPoint{dir: tempDir(t, "auto")}
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	a.pipe = r
 	t.Cleanup(func() { r.Close() })
@@ -56,16 +57,16 @@ func newAutoPoint(t *testing.T) *autoPoint {
 		machine.Skip(t, "this kernel has no autofs")
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Mount: %v", err)
 	}
 	t.Cleanup(func() {
 		unmount(t, a.dir)
 		if err := unix.Unmount(a.dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
+			t.Errorf("unix.Unmount: %v", err)
 		}
 	})
 	if a.root, err = unix.Open(a.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unix.Open: %v", err)
 	}
 	t.Cleanup(func() { a.release(); unix.Close(a.root) })
 	return a
@@ -88,7 +89,7 @@ func (a *autoPoint) request(t *testing.T) {
 func (a *autoPoint) answer(t *testing.T, how uint) {
 	t.Helper()
 	if err := unix.IoctlSetInt(a.root, how, a.token); err != nil {
-		t.Error(err)
+		t.Errorf("unix.IoctlSetInt: %v", err)
 	}
 }
 
@@ -108,9 +109,7 @@ func TestAutomount(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
 	s := startServer(t)
-	if err := os.WriteFile(filepath.Join(s.dir, "f"), []byte("served"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(s.dir, "f"), []byte("served"), 0o644))
 	a := newAutoPoint(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -126,7 +125,7 @@ func TestAutomount(t *testing.T) {
 		cmd := outside(ctx, "cat", filepath.Join(a.dir, "f"))
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cmd.Start: %v", err)
 		}
 		return func() (string, error) { err := cmd.Wait(); return out.String(), err }
 	}

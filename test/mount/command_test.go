@@ -18,6 +18,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A mount looks like one: source, type and options, statfs, and its process holds no directory.
@@ -92,9 +93,7 @@ func TestMountFails(t *testing.T) {
 	s := startServer(t)
 	dir, free := tempDir(t, "mnt"), strconv.Itoa(machine.Port(t))
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o644))
 	for _, c := range []struct {
 		want string
 		code int
@@ -115,9 +114,7 @@ func TestMountFails(t *testing.T) {
 		{"host no.such.host.invalid", 32, []string{"no.such.host.invalid:/export", dir}},
 	} {
 		if c.want == "127.0.0.1:/export/file: Not a directory" {
-			if err := os.WriteFile(filepath.Join(s.dir, "file"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(s.dir, "file"), nil, 0o644))
 		}
 		out, code := nfsrdma(t, append([]string{"mount"}, c.args...)...)
 		if code != c.code || !strings.Contains(out, c.want) || strings.Contains(out, "\n") {
@@ -136,13 +133,11 @@ func TestMountFails(t *testing.T) {
 func TestMountBelowExport(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
-	if err := os.MkdirAll(filepath.Join(s.dir, "a b/c"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Join(s.dir, "a b/c"), 0o777))
 	dir := s.mount(t, "rdma", "/export/a b/c")
 	mustWork(t, "touch", dir, "OK")
 	if _, err := os.Stat(filepath.Join(s.dir, "a b/c/touched")); err != nil {
-		t.Error(err)
+		t.Errorf("os.Stat: %v", err)
 	}
 	if line := mountLine(dir); !strings.Contains(line, ` 127.0.0.1:/export/a\040b/c `) {
 		t.Error(line)
@@ -182,7 +177,7 @@ func TestBackground(t *testing.T) {
 	}
 	t.Cleanup(func() { unmount(t, dir) })
 	if err := s.start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	waitFor(t, "the mount", func() bool { return isMounted(dir) })
 	mustWork(t, "touch", dir, "OK")
@@ -197,7 +192,7 @@ func TestForeground(t *testing.T) {
 	dir, sock := tempDir(t, "mnt"), filepath.Join(tempDir(t, "notify"), "s")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: sock, Net: "unixgram"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUnixgram: %v", err)
 	}
 	defer l.Close()
 	log := filepath.Join(rig.base, "foreground.log")
@@ -205,14 +200,14 @@ func TestForeground(t *testing.T) {
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+sock)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	state := func() string {
 		b := make([]byte, 1000)
 		_ = l.SetReadDeadline(time.Now().Add(time.Minute))
 		n, err := l.Read(b)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("l.Read: %v", err)
 		}
 		return string(b[:n])
 	}
@@ -227,7 +222,7 @@ func TestForeground(t *testing.T) {
 	s.end(os.Kill)
 	waitFor(t, "a line that the server is away", func() bool { return logged("server 127.0.0.1 not responding, still trying") == 1 })
 	if err := s.start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	waitFor(t, "a line that it is back", func() bool { return logged("server 127.0.0.1 OK") == 1 })
 	w.progress(t, 5)
@@ -258,7 +253,7 @@ func runScript(t *testing.T, name string, by []string, args ...string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	line := append(append(by[1:], "sh", "-euxc", leaveMounts+string(text), "sh"), args...)
 	if out, code := command(t, "", nil, by[0], line...); code != 0 {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // lockerWorker is a process that locks bytes in a file, and waits where it must: it reads a byte's
@@ -59,14 +61,14 @@ func startLockerBy(t *testing.T, cmd *exec.Cmd) *lockerProcess {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return &lockerProcess{t, cmd, in, bufio.NewScanner(out)}
@@ -94,9 +96,7 @@ func TestProgramsThatWaitForEachOther(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			dir := mountAs(t, nil, "127.0.0.1", s.options(proto), "/export")
 			path := filepath.Join(dir, "waits-"+proto)
-			if err := os.WriteFile(path, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, nil, 0o644))
 			first, second := startLocker(t, path), startLocker(t, path)
 			first.lock(0)
 			first.want("locked")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A mount with another one on it: the process writes back, ends, and leaves the other one alone.
@@ -22,9 +23,7 @@ func TestTerminatedUnderAnotherMount(t *testing.T) {
 		name := "under-" + filepath.Base(dir)
 		hold := startWorker(t, "hold", filepath.Join(dir, name))
 		pid := processOf(t, dir)
-		if err := syscall.Mount("top", dir, "tmpfs", 0, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Mount("top", dir, "tmpfs", 0, ""))
 		top := true
 		uncover := func() {
 			if top {
@@ -32,9 +31,7 @@ func TestTerminatedUnderAnotherMount(t *testing.T) {
 			}
 		}
 		t.Cleanup(uncover)
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(pid, syscall.SIGTERM))
 		waitFor(t, "the end of the process", func() bool { return syscall.Kill(pid, 0) != nil })
 		if line := mountLine(dir); !strings.Contains(line, " - tmpfs top ") {
 			t.Errorf("what was mounted on top is gone: %s", line)
@@ -58,9 +55,7 @@ func TestTerminatedInTwoNamespaces(t *testing.T) {
 		leave := copyElsewhere(t, dir)
 		defer leave()
 		pid := processOf(t, dir)
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(pid, syscall.SIGTERM))
 		waitFor(t, "the end of the process", func() bool { return syscall.Kill(pid, 0) != nil })
 		if isMounted(dir) {
 			t.Error("it is still mounted")
@@ -108,17 +103,17 @@ func copyElsewhere(t *testing.T, dir string) (leave func() string) {
 	other := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script, dir)
 	in, err := other.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := other.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := other.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("other.Start: %v", err)
 	}
 	if _, err := io.ReadFull(out, make([]byte, len("there\n"))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.ReadFull: %v", err)
 	}
 	return sync.OnceValue(func() string {
 		in.Close()

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // A running worker writes lines, and ends with its standard input.
@@ -39,14 +41,14 @@ func startWorker(t *testing.T, name string, args ...string) *running {
 	r := &running{cmd: workerCmd(context.WithoutCancel(t.Context()), name, args...)}
 	var err error
 	if r.stdin, err = r.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
 	r.lines = bufio.NewScanner(out)
@@ -105,7 +107,7 @@ func TestServerKilled(t *testing.T) {
 			w.progress(t, 5+rand.IntN(20))
 			s.end(os.Kill)
 			if err := s.start(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("start: %v", err)
 			}
 		}
 		w.progress(t, 10)
@@ -121,12 +123,12 @@ func TestServerStopped(t *testing.T) {
 		w := startWorker(t, "writer", filepath.Join(dir, "stopped"))
 		w.progress(t, 5)
 		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Signal: %v", err)
 		}
 		defer func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }()
 		stuck := exec.Command("ls", "-l", dir+"/no-such-name")
 		if err := stuck.Start(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stuck.Start: %v", err)
 		}
 		// the server is away; nothing is measured
 		time.Sleep(time.Duration(scaled(1, 60)) * time.Second)
@@ -135,7 +137,7 @@ func TestServerStopped(t *testing.T) {
 			t.Error("a program had an answer while the server was stopped")
 		}
 		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Signal: %v", err)
 		}
 		w.progress(t, 20)
 		w.check(t, s, "stopped")
@@ -154,7 +156,7 @@ func TestSoft(t *testing.T) {
 			s.end(os.Kill)
 			mustWork(t, "touch", dir, c.want)
 			if err := s.start(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("start: %v", err)
 			}
 		})
 	}
@@ -193,7 +195,7 @@ func TestMountProcessKilled(t *testing.T) {
 		hold := startWorker(t, "hold", filepath.Join(dir, "held"))
 		onServer, err := os.Create(filepath.Join(s.dir, "locked-"+filepath.Base(dir)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.Create: %v", err)
 		}
 		defer onServer.Close()
 		free := func() bool {
@@ -203,12 +205,10 @@ func TestMountProcessKilled(t *testing.T) {
 		}
 		locker := exec.Command("flock", "--no-fork", filepath.Join(dir, filepath.Base(onServer.Name())), "sleep", "1000")
 		if err := locker.Start(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("locker.Start: %v", err)
 		}
 		waitFor(t, "a lock of the mount", func() bool { return !free() })
-		if err := syscall.Kill(processOf(t, dir), syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(processOf(t, dir), syscall.SIGKILL))
 		_, _ = hold.stop() // its close fails
 		_ = locker.Process.Kill()
 		_ = locker.Wait()
@@ -239,9 +239,7 @@ func TestMountProcessTerminated(t *testing.T) {
 		name := "held-" + filepath.Base(dir)
 		hold := startWorker(t, "hold", filepath.Join(dir, name))
 		pid := processOf(t, dir)
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Kill(pid, syscall.SIGTERM))
 		waitFor(t, "the end of the mount", func() bool { return !isMounted(dir) && syscall.Kill(pid, 0) != nil })
 		if st, err := os.Stat(filepath.Join(s.dir, name)); err != nil || st.Size() != heldSize {
 			t.Errorf("on the server: %v, %v", st, err)
@@ -256,12 +254,8 @@ func TestDiskFull(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
 	small := filepath.Join(s.dir, "small")
-	if err := os.Mkdir(small, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("none", small, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(small, 0o777))
+	must.Succeed(t, syscall.Mount("none", small, "tmpfs", 0, "size=4m"))
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	full := startServerOn(t, small)
 	for _, proto := range []string{"rdma", "tcp"} {
@@ -316,7 +310,7 @@ func newProxy(t *testing.T, to int) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	p := &proxy{port: l.Addr().(*net.TCPAddr).Port, open: make(map[net.Conn]bool)}
 	t.Cleanup(func() { l.Close(); p.cut() })

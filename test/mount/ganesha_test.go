@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // ganeshaConfig serves %[1]s as /export, by NFSv3 over TCP alone; %[2]s is its own directory.
@@ -44,25 +46,21 @@ EXPORT {
 func startGanesha(t *testing.T) peer {
 	t.Helper()
 	dir, served := tempDir(t, "ganesha"), tempDir(t, "served")
-	if err := os.Chmod(served, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(served, 0o777))
 	conf, log := filepath.Join(dir, "ganesha.conf"), filepath.Join(dir, "log")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, ganeshaConfig, served, dir), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(conf, fmt.Appendf(nil, ganeshaConfig, served, dir), 0o644))
 	cmd := exec.Command("unshare", "-n", "-m", "-p", "--fork", "--kill-child", "sh", "-euc",
 		leaveMounts+`mount -t tmpfs none /run; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; ip link set lo up; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L "$2" -p "$3" -N NIV_EVENT`,
 		"sh", conf, log, filepath.Join(dir, "pid"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	gone := make(chan error, 1)
 	go func() { gone <- cmd.Wait() }()

@@ -89,7 +89,7 @@ func hostPort(t *testing.T, address string) (host, port string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.SplitHostPort: %v", err)
 	}
 	return host, port
 }
@@ -111,7 +111,7 @@ func TestLinuxClient(t *testing.T) {
 		defer cancel()
 		out, err := g.Run(ctx, text)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("g.Run: %v", err)
 		}
 		return out
 	}

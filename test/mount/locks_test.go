@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,7 @@ func newLockRig(t *testing.T) *lockRig {
 	cmd := exec.Command("unshare", "-n", "-m", "sh", "-euc", leaveMounts+`mount -t tmpfs none /run; ip link set lo up; exec rpcbind -f`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -46,7 +47,7 @@ func newLockRig(t *testing.T) *lockRig {
 	r.srv.run(t)
 	var err error
 	if r.onDisk, err = os.Create(filepath.Join(r.srv.dir, "file")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	t.Cleanup(func() { r.onDisk.Close() })
 	return r
@@ -244,7 +245,7 @@ func opened(t *testing.T, pid int, prefix string) string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, l := range links {
 		if path, err := os.Readlink(l); err == nil && strings.HasPrefix(path, prefix) {
@@ -267,29 +268,23 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	release := r.hold(dir)
 	pid := processOf(t, dir)
 	journal, record := opened(t, pid, "/run/nfsrdma/locks-"), opened(t, pid, "/var/lib/nfsrdma-mount/server-"+host)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(pid, syscall.SIGKILL))
 	release() // a program with an open file on the mount keeps it there
 	waitFor(t, "the mount to be gone", func() bool { _, code := nfsrdma(t, "umount", dir); return code == 0 })
-	if err := os.Remove(journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(journal))
 	b, err := os.ReadFile(record)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	now, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	earlier := strings.ReplaceAll(string(b), strings.TrimSpace(string(now)), "an-earlier-start")
 	if earlier == string(b) {
 		t.Fatalf("%s has no start of the machine: %s", record, b)
 	}
-	if err := os.WriteFile(record, []byte(earlier), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(record, []byte(earlier), 0o600))
 	if r.free() {
 		t.Fatal("the lock is free before the next mount")
 	}
@@ -331,9 +326,7 @@ func TestServerTellsTheMount(t *testing.T) {
 	record := "0100007f 000186b5 00000003 00000010 " + strings.Repeat("0", 32) + " 127.0.0.1 localhost\n"
 	before := r.calls(dir, "NLM_LOCK")
 	waitFor(t, "the mount to reclaim its lock", func() bool {
-		if err := os.WriteFile(filepath.Join(home, "sm", "127.0.0.1"), []byte(record), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(home, "sm", "127.0.0.1"), []byte(record), 0o600))
 		out, code := command(t, "", nil, r.by[0], append(r.by[1:], "sm-notify", "-f", "-n", "-d", "-m", "1", "-P", home)...)
 		if code != 0 {
 			t.Fatalf("sm-notify: %s", out)

@@ -190,7 +190,7 @@ func TestSignalsDoNotBreakExclusion(t *testing.T) {
 			}
 			b, err := os.ReadFile(r.onDisk.Name())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			if want := fmt.Sprintf("%09d", each*len(all)); string(b) != want {
 				t.Errorf("lost counts: the file has %q, want %q", b, want)

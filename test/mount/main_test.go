@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
@@ -176,10 +177,10 @@ func (s *server) run(t *testing.T) {
 	s.state = tempDir(t, "state")
 	err := os.Chmod(s.dir, 0o777)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
 	if s.log, err = os.Create(s.state + ".log"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	t.Cleanup(func() {
 		s.end(os.Interrupt)
@@ -191,7 +192,7 @@ func (s *server) run(t *testing.T) {
 	})
 	s.rdma, s.tcp = machine.Port(t), machine.Port(t)
 	if err = s.start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 }
 
@@ -230,11 +231,9 @@ func tempDir(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(rig.base, name+"-")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.MkdirTemp: %v", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	return dir
 }
 

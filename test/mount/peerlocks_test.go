@@ -53,7 +53,7 @@ func (p peer) locks(t *testing.T) {
 	for i, f := range []**os.File{&l.a, &l.b} {
 		var err error
 		if *f, err = os.OpenFile(filepath.Join(dirs[i], name), os.O_RDWR, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenFile: %v", err)
 		}
 		defer (*f).Close()
 	}

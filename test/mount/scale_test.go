@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // status is a figure of /proc/PID/status in KiB: VmHWM, the most memory that there was, or VmRSS.
@@ -37,7 +39,7 @@ func descriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadDir: %v", err)
 	}
 	return len(list)
 }
@@ -144,13 +146,11 @@ func TestManyNames(t *testing.T) {
 		count, option = 1_000_000, "memory=384M"
 	}
 	many := filepath.Join(s.dir, "many")
-	if err := os.Mkdir(many, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(many, 0o755))
 	for i := range count {
 		fd, err := unix.Open(filepath.Join(many, manyName(i)), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("unix.Open: %v", err)
 		}
 		unix.Close(fd)
 	}
@@ -211,12 +211,10 @@ func TestManyPrograms(t *testing.T) {
 		return len(ready) == programs
 	})
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Signal: %v", err)
 	}
 	defer func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }()
-	if err := os.WriteFile(local+"/go", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(local+"/go", nil, 0o644))
 	waitFor(t, "all to wait for memory", func() bool { return figures(t, dir).RequestMemory > programs/2*block })
 	f := figures(t, dir)
 	t.Logf("%d KiB of request buffers, %d KiB of data, %d KiB of memory", f.RequestMemory>>10, f.Memory>>10, status(t, processOf(t, dir), "VmRSS"))
@@ -224,7 +222,7 @@ func TestManyPrograms(t *testing.T) {
 		t.Errorf("%d bytes are held of %d, and %d bytes of requests", f.Memory, f.MemoryMost, f.RequestMemory)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Signal: %v", err)
 	}
 	<-done
 	script(t, s.dir, fmt.Sprintf("for i in $(seq %d); do yes $i | head -c %d | cmp - many/$i; done", programs, 2*block))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // startTwins starts servers of one directory with the handle key of the first.
@@ -99,7 +101,7 @@ func TestServersKilledInTurn(t *testing.T) {
 				}
 				w.progress(t, 5)
 				if err := twins[now].start(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("start: %v", err)
 				}
 			}
 			w.progress(t, 10)
@@ -121,7 +123,7 @@ func TestSilentServerIsLeft(t *testing.T) {
 			w.progress(t, 5)
 			now := inUse(t, twins, proto, dir)
 			if err := twins[now].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Signal: %v", err)
 			}
 			defer func() { _ = twins[now].cmd.Process.Signal(syscall.SIGCONT) }()
 			for inUse(t, twins, proto, dir) != 1-now {
@@ -146,7 +148,7 @@ func TestLocksFollowTheMount(t *testing.T) {
 			r := &lockRig{T: t}
 			var err error
 			if r.onDisk, err = os.Create(filepath.Join(twins[0].dir, "file")); err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.Create: %v", err)
 			}
 			defer r.onDisk.Close()
 			release := r.hold(dir)
@@ -159,7 +161,7 @@ func TestLocksFollowTheMount(t *testing.T) {
 					t.Errorf("another program has the lock: %v", err)
 				}
 				if err := twins[now].start(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("start: %v", err)
 				}
 			}
 			release()
@@ -175,14 +177,12 @@ func TestCommandsPassDeadServers(t *testing.T) {
 	needMounts(t)
 	twins := startTwins(t, 3)
 	source := filepath.Join(tempDir(t, "source"), "file")
-	if err := os.WriteFile(source, []byte("content\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(source, []byte("content\n"), 0o644))
 	for alive := range twins {
 		for i, s := range twins {
 			if s.end(os.Kill); i == alive {
 				if err := s.start(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("start: %v", err)
 				}
 			}
 		}

@@ -29,14 +29,14 @@ func severalOn(t *testing.T, w *several.World, count int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("strconv.ParseUint: %v", err)
 	}
 	taken, err := w.Check(first, count, func(failure error) bool {
 		t.Errorf("%v\nNFSRDMA_SEED repeats it", failure)
 		return full
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("Check: %v", err)
 	}
 	t.Logf("%d steps", taken)
 }
@@ -47,7 +47,7 @@ func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("strconv.ParseUint: %v", err)
 	}
 	every := 2
 	switch {
@@ -58,7 +58,7 @@ func severalMatrix(t *testing.T, w *several.World, pairs ...[2]int) {
 	}
 	cells, err := w.CheckMatrix(pairs, first, every, func(err error) { t.Error(err) })
 	if err != nil {
-		t.Error(err)
+		t.Errorf("CheckMatrix: %v", err)
 	}
 	t.Logf("%d cells", cells)
 }
@@ -74,7 +74,7 @@ func newSeveral(t *testing.T) severalWorld {
 	w := several.NewWorld(filepath.Base(tempDir(t, "several")))
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("w.Close: %v", err)
 		}
 	})
 	return severalWorld{w, t}
@@ -84,7 +84,7 @@ func newSeveral(t *testing.T) severalWorld {
 func (w severalWorld) process(k several.Kind, dir string) {
 	w.t.Helper()
 	if err := w.Process(k, dir); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("Process: %v", err)
 	}
 }
 
@@ -93,7 +93,7 @@ func (w severalWorld) tick(file string) {
 	w.t.Helper()
 	var err error
 	if w.Tick, err = several.TickOf(file); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("TickOf: %v", err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // ganeshaCore is the configuration besides the exports; %[1]s is its own directory.
@@ -45,9 +47,7 @@ func TestSidesGanesha(t *testing.T) {
 	conf := filepath.Join(dir, "ganesha.conf")
 	rules := func(more ...ganeshaRule) {
 		text := fmt.Sprintf(ganeshaCore, dir) + ganeshaExports(base, append(stay[:len(stay):len(stay)], more...))
-		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(conf, []byte(text), 0o644))
 	}
 	rules(ganeshaRule{"gone", us, "Access_Type = RW; " + root}, ganeshaRule{"fixed", us, "Access_Type = RW; " + root})
 	c := confine(t, `base="$3"; `+sidesMounts+`; cd /; mount -t tmpfs none /var/lib/nfs; mkdir /var/lib/nfs/sm /var/lib/nfs/sm.bak; rpcbind; rpc.statd --no-notify; exec ganesha.nfsd -F -f "$1" -L /dev/stderr -p "$2" -N NIV_EVENT`, "NFS SERVER INITIALIZED", conf, filepath.Join(dir, "pid"), base)

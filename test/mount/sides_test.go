@@ -19,6 +19,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // sidesTree makes the exported directories in an empty one.
@@ -85,9 +86,7 @@ func (s *subject) ask(t *testing.T) {
 		}
 	}
 	said := s.change()
-	if err := os.WriteFile(filepath.Join(home, "changed"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(home, "changed"), nil, 0o644))
 	<-ended
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -164,7 +163,7 @@ func sidesKnown(t *testing.T, name string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "sides.txt"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	known := map[string]string{}
 	question := ""
@@ -201,12 +200,12 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(c.log)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Create: %v", err)
 	}
 	defer out.Close()
 	c.cmd.Stdout, c.cmd.Stderr = out, out
 	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -275,15 +274,13 @@ func (c *confined) signal(t *testing.T, sig syscall.Signal) {
 	pid := strconv.Itoa(c.cmd.Process.Pid)
 	text, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("strconv.Atoi: %v", err)
 	}
-	if err := syscall.Kill(child, sig); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(child, sig))
 }
 
 // needSides skips where there is no room for separate servers.
@@ -301,9 +298,7 @@ func TestSidesOurs(t *testing.T) {
 	base := needSides(t)
 	file := filepath.Join(tempDir(t, "conf"), "exports")
 	rules := func(text string) {
-		if err := os.WriteFile(file, fmt.Appendf(nil, text, base, "127.0.0.1"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, text, base, "127.0.0.1"), 0o644))
 	}
 	rules(sidesRules + sidesBefore)
 	const says = " is in force: "
@@ -343,7 +338,7 @@ func linuxSides(t *testing.T, series string) {
 		defer cancel()
 		out, err := s.Run(ctx, text)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("s.Run: %v", err)
 		}
 		return out
 	}

@@ -25,7 +25,7 @@ func build(t *testing.T, dir string) {
 	// Without the services that the tests do not use, as all tests of that module.
 	tags, err := os.ReadFile("../../nfsserver/juicefs/tags")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	t.Setenv("JUICEFS_TAGS", strings.TrimSpace(string(tags)))
 	must(t, dir, "git", "clone", "-q", source, elsewhere)
@@ -49,7 +49,7 @@ func untagged(t *testing.T, dir, source string) {
 	must(t, dir, "git", "clone", "-q", "--no-tags", source, clone)
 	changes, err := os.ReadFile(filepath.Join(clone, "CHANGELOG.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	m := regexp.MustCompile(`(?m)^## (\d\S*)`).FindSubmatch(changes)
 	if m == nil {
@@ -100,7 +100,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	for _, pattern := range []string{"*", "bin/*"} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("filepath.Glob: %v", err)
 		}
 		for _, name := range names {
 			if info, err := os.Stat(name); err != nil || info.IsDir() {
@@ -108,7 +108,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 			}
 			text, err := os.ReadFile(name)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			rel, _ := filepath.Rel(dir, name)
 			all[rel] = text
@@ -153,7 +153,7 @@ func unit(t *testing.T, bin, name string) {
 	for _, kind := range []string{".service", ".socket"} {
 		text, err := os.ReadFile("../../deploy/" + name + kind)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		put(t, filepath.Join(dir, name+kind), strings.ReplaceAll(string(text), "/usr/local/sbin", bin), 0o644)
 		args = append(args, filepath.Join(dir, name+kind))
@@ -169,11 +169,11 @@ func bill(t *testing.T, program, file string) {
 	t.Helper()
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("buildinfo.ReadFile: %v", err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var b struct {
 		BomFormat, SpecVersion string

@@ -54,7 +54,7 @@ func (m *system) do(args ...string) string {
 	m.t.Helper()
 	out, err := m.run(args...)
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("run: %v", err)
 	}
 	return out
 }
@@ -84,7 +84,7 @@ func (m *system) apt(action string, names ...string) {
 func insideNamespaces(t *testing.T, dir string) {
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(filepath.Join(root, "packages"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Mkdir: %v", err)
 	}
 	for _, mount := range [][]string{{"-t", "proc", "proc", root + "/proc"}, {"--rbind", "/dev", root + "/dev"}, {"--bind", dir, root + "/packages"}} {
 		must(t, "/", "mount", mount...)
@@ -117,7 +117,7 @@ func life(t *testing.T, dir string, s server) {
 	m.apt("purge", m.packages...)
 	for _, made := range []string{"srv/data", "srv/volume", "mnt/data"} {
 		if err := os.RemoveAll(m.path(made)); err != nil {
-			t.Error(err)
+			t.Errorf("os.RemoveAll: %v", err)
 		}
 	}
 	m.nothingLeft(before)
@@ -166,7 +166,7 @@ func (m *system) begin() {
 	}
 	for _, dir := range []string{"srv/data", "srv/volume", "mnt/data"} {
 		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("os.MkdirAll: %v", err)
 		}
 	}
 	put(m.t, m.path("etc/nfsrdma/"+m.exports), m.export+" 127.0.0.1(rw,no_root_squash)\n", 0o644)
@@ -189,7 +189,7 @@ func (m *system) content(name string) string {
 	}
 	text, err := os.ReadFile(m.path(m.local + "/" + name))
 	if err != nil {
-		m.t.Error(err)
+		m.t.Errorf("os.ReadFile: %v", err)
 	}
 	return string(text)
 }
@@ -203,7 +203,7 @@ func (m *system) writeAndRead(name string) {
 		m.t.Errorf("the server has %q", text)
 	}
 	if err := os.Remove(on); err != nil {
-		m.t.Error(err)
+		m.t.Errorf("os.Remove: %v", err)
 	}
 	if m.local == "" {
 		return
@@ -221,7 +221,7 @@ func (m *system) writeAndRead(name string) {
 		m.t.Errorf("the mount has %q, %v", text, err)
 	}
 	if err := os.Remove(on); err != nil {
-		m.t.Error(err)
+		m.t.Errorf("os.Remove: %v", err)
 	}
 }
 
@@ -254,7 +254,7 @@ func (m *system) rotate(server string) {
 	}
 	before, err := os.ReadFile(log)
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("os.ReadFile: %v", err)
 	}
 	if out, err := m.run("logrotate", "--force", "--state", "/run/logrotate."+server, "/etc/logrotate.d/"+m.server.name); err != nil || out != "" {
 		m.t.Errorf("the server is %s: %s, %v", server, out, err)
@@ -274,11 +274,11 @@ func (m *system) upgrade() {
 	m.t.Helper()
 	f, err := os.OpenFile(m.path("mnt/data/open"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("os.OpenFile: %v", err)
 	}
 	defer f.Close()
 	if _, err := f.WriteString("before "); err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("WriteString: %v", err)
 	}
 	key, pids := m.key(), m.mountProcesses()
 	m.install(newer)
@@ -306,10 +306,10 @@ func (m *system) upgrade() {
 	}
 	// The file that was open, by the handle that the older server gave.
 	if _, err := f.WriteString("after"); err != nil {
-		m.t.Error(err)
+		m.t.Errorf("WriteString: %v", err)
 	}
 	if err := f.Sync(); err != nil {
-		m.t.Error(err)
+		m.t.Errorf("Sync: %v", err)
 	}
 	if text := m.content("open"); text != "before after" {
 		m.t.Errorf("%q", text)
@@ -326,12 +326,12 @@ func (m *system) key() map[string]string {
 	all := map[string]string{}
 	names, err := filepath.Glob(m.path("var/lib/nfsrdma/*key*"))
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("os.ReadFile: %v", err)
 		}
 		all[filepath.Base(name)] = string(text)
 	}
@@ -343,7 +343,7 @@ func (m *system) mountProcesses() (pids []string) {
 	m.t.Helper()
 	exes, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, exe := range exes {
 		if target, err := os.Readlink(exe); err == nil && strings.HasPrefix(target, m.path("usr/bin/nfsrdma")) {
@@ -380,7 +380,7 @@ func (m *system) removeServer() {
 		m.t.Error("the key of handles is gone with the package")
 	}
 	if _, err := os.Stat(m.path("etc/nfsrdma/" + m.exports)); err != nil {
-		m.t.Error(err)
+		m.t.Errorf("os.Stat: %v", err)
 	}
 }
 
@@ -410,7 +410,7 @@ func (m *system) files() map[string]string {
 			return nil
 		})
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("filepath.WalkDir: %v", err)
 		}
 	}
 	return all

@@ -89,10 +89,10 @@ func (c *cluster) pod(o object) (p pod, labels map[string]string) {
 	c.t.Helper()
 	var meta struct{ Labels map[string]string }
 	if err := json.Unmarshal(o.Spec.Template.Spec, &p); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("json.Unmarshal: %v", err)
 	}
 	if err := json.Unmarshal(o.Spec.Template.Metadata, &meta); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("json.Unmarshal: %v", err)
 	}
 	var selector struct{ MatchLabels map[string]string }
 	if err := json.Unmarshal(o.Spec.Selector, &selector); err != nil || fmt.Sprint(selector.MatchLabels) != fmt.Sprint(meta.Labels) {

@@ -13,7 +13,7 @@ import (
 func TestPurge(t *testing.T) {
 	script, err := os.ReadFile("../../deploy/packages/server.postrm")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	root := t.TempDir()
 	text := strings.NewReplacer("@STATE@", "state", " /var/", " "+root+"/var/", " /etc/", " "+root+"/etc/", "/run/systemd/system", root+"/run",
@@ -30,10 +30,10 @@ func TestPurge(t *testing.T) {
 	} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.MkdirAll: %v", err)
 		}
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		*list = append(*list, path)
 	}
@@ -51,7 +51,7 @@ func TestPurge(t *testing.T) {
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(root, "var/lib/state/volume")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.RemoveAll: %v", err)
 	}
 	must(t, root, "sh", "-c", text, "postrm", "purge")
 	if _, err := os.Stat(filepath.Join(root, "var/lib/state")); !os.IsNotExist(err) {

@@ -49,22 +49,22 @@ func newManager(t *testing.T, root, name string) *manager {
 	addr := &net.UnixAddr{Name: filepath.Join(root, "run/notify"), Net: "unixgram"}
 	var err error
 	if m.ready, err = net.ListenUnixgram("unixgram", addr); err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.ListenUnixgram: %v", err)
 	}
 	put(t, filepath.Join(root, "usr/bin/systemctl"), systemctl, 0o755)
 	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
 		// systemd runs: sd_booted(3)
-		t.Fatal(err)
+		t.Fatalf("os.MkdirAll: %v", err)
 	}
 	fifo := func(name string) *os.File {
 		name = filepath.Join(root, "run", name)
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("syscall.Mkfifo: %v", err)
 		}
 		// both ends, so that neither open waits nor a reader sees an end
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.OpenFile: %v", err)
 		}
 		return f
 	}
@@ -123,7 +123,7 @@ func (m *manager) setting(unit, name string) (values []string) {
 	unit = m.name + "." + unit
 	text, err := os.ReadFile(filepath.Join(m.root, "usr/lib/systemd/system", unit))
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("os.ReadFile: %v", err)
 	}
 	for _, match := range regexp.MustCompile(`(?m)^`+name+`=(.*)$`).FindAllSubmatch(text, -1) {
 		values = append(values, string(match[1]))
@@ -151,11 +151,11 @@ func (m *manager) listen() {
 	for _, addr := range m.setting("socket", "ListenStream") {
 		l, err := lc.Listen(context.Background(), "tcp", withPort(addr))
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("Listen: %v", err)
 		}
 		f, err := l.(*net.TCPListener).File()
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("File: %v", err)
 		}
 		l.Close()
 		m.sockets = append(m.sockets, f)
@@ -163,11 +163,11 @@ func (m *manager) listen() {
 	for _, addr := range m.setting("socket", "ListenDatagram") {
 		c, err := lc.ListenPacket(context.Background(), "udp", withPort(addr))
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("ListenPacket: %v", err)
 		}
 		f, err := c.(*net.UDPConn).File()
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("File: %v", err)
 		}
 		c.Close()
 		m.sockets = append(m.sockets, f)
@@ -180,7 +180,7 @@ func (m *manager) environment() map[string]string {
 	for _, name := range m.setting("service", "EnvironmentFile") {
 		text, err := os.ReadFile(filepath.Join(m.root, strings.TrimPrefix(name, "-")))
 		if err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("os.ReadFile: %v", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && key[0] != '#' {
@@ -209,7 +209,7 @@ func (m *manager) start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.startLocked(); err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("startLocked: %v", err)
 	}
 }
 
@@ -264,7 +264,7 @@ func (m *manager) stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.stopLocked(); err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("stopLocked: %v", err)
 	}
 }
 
@@ -284,6 +284,6 @@ func (m *manager) stopLocked() error {
 func put(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }

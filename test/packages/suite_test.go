@@ -64,7 +64,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	out, err := command(dir, name, args...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("command: %v", err)
 	}
 	return out
 }
@@ -130,7 +130,7 @@ func TestPackages(t *testing.T) {
 	needed(t)
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil { // apt reads packages as another user
-		t.Fatal(err)
+		t.Fatalf("os.Chmod: %v", err)
 	}
 	var system sync.WaitGroup
 	var noSystem error
@@ -183,7 +183,7 @@ func cleanSystem(root string) error {
 func enter(t *testing.T, dir string) {
 	program, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Executable: %v", err)
 	}
 	cmd := exec.Command("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
 		machine.LeaveMounts(`""`)+`ip link set lo up && exec "$0" -test.run='^TestPackages$' -test.v`, program)

@@ -21,12 +21,12 @@ const root = "../.."
 func TestPicturesAreUpToDate(t *testing.T) {
 	all, err := drawings(root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("drawings: %v", err)
 	}
 	for _, d := range all {
 		got, err := os.ReadFile(filepath.Join(root, folder, d.name+".svg"))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("os.ReadFile: %v", err)
 			continue
 		}
 		if want := d.svg(); string(got) != want {
@@ -39,7 +39,7 @@ func TestPicturesAreUpToDate(t *testing.T) {
 func TestPicturesAreLegible(t *testing.T) {
 	all, err := drawings(root)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("drawings: %v", err)
 	}
 	for _, d := range all {
 		for _, fault := range d.faults {
@@ -49,7 +49,7 @@ func TestPicturesAreLegible(t *testing.T) {
 	}
 	top, err := os.ReadFile(filepath.Join(root, folder, "top.svg"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	wellFormed(t, "top", string(top))
 }
@@ -100,17 +100,17 @@ func TestPicturesAreShown(t *testing.T) {
 	)
 	results, err := os.ReadFile(filepath.Join(root, figuresPage))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	shown := map[string]bool{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(page)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for _, m := range picture.FindAllStringSubmatch(string(text), -1) {
 			shown[filepath.Join(filepath.Dir(page), m[2])] = true

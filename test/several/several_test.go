@@ -20,12 +20,12 @@ func local(t *testing.T, n int) *World {
 	root, w := t.TempDir(), NewWorld("local")
 	for range n {
 		if err := w.Process(Kind{Name: "a process", Local: true}, root); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Process: %v", err)
 		}
 	}
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("w.Close: %v", err)
 		}
 	})
 	return w
@@ -50,7 +50,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("%d steps could be taken", steps)
 	}
 	if _, err := w.CheckMatrix([][2]int{{1, 0}}, rand.Uint64(), 4, func(err error) { t.Error(err) }); err != nil {
-		t.Error(err)
+		t.Errorf("CheckMatrix: %v", err)
 	}
 }
 

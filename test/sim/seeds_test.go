@@ -49,7 +49,7 @@ func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []strin
 		cmd := exec.Command(program(t), "-test.run=^"+name+"$", fmt.Sprintf("-test.v=%v", testing.Verbose()), "-child", fmt.Sprintf("-seed=%d", *flagSeed))
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
-			t.Error(err)
+			t.Errorf("cmd.Run: %v", err)
 		}
 	case *flagChild:
 		runtime.GOMAXPROCS(1)
@@ -126,13 +126,13 @@ func child(t *testing.T, name string, first uint64, count int) {
 		fmt.Sprintf("-first=%d", first), fmt.Sprintf("-count-seeds=%d", count))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Error(err)
+		t.Errorf("StdoutPipe: %v", err)
 		return
 	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
-		t.Error(err)
+		t.Errorf("cmd.Start: %v", err)
 		return
 	}
 	seen := make(chan struct{}, 1) // a line has come

@@ -21,12 +21,12 @@ var restless = bounds{resident: 128 << 20, heap: 64 << 20, goroutines: 300, thre
 func TestSoak(t *testing.T) {
 	s, err := startServer(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("startServer: %v", err)
 	}
 	defer s.stop()
 	before, err := s.figures()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("figures: %v", err)
 	}
 	over, cancel := context.WithTimeout(context.Background(), shortLoad)
 	defer cancel()
@@ -41,7 +41,7 @@ func TestSoak(t *testing.T) {
 	err = restless.check(before, figures{conns: 1})
 	for end := time.Now().Add(3 * time.Minute); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if rested, err = s.figures(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("figures: %v", err)
 		}
 		err = restless.check(before, rested)
 	}
@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 	before := figures{resident: 1 << 20, descriptors: 11}
 	b := bounds{resident: 1 << 20, descriptors: 1}
 	if err := b.check(before, figures{resident: 2 << 20, descriptors: 12}); err != nil {
-		t.Error(err)
+		t.Errorf("check: %v", err)
 	}
 	for _, x := range allFigures {
 		rested := figures{resident: 2 << 20, descriptors: 12}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -51,13 +52,9 @@ func fill(t *testing.T, dir string) func(nfsserver.FS) {
 	}
 	for _, n := range dirSizes {
 		d := filepath.Join(dir, strconv.Itoa(n))
-		if err := os.Mkdir(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(d, 0o777))
 		for i := range n {
-			if err := os.WriteFile(filepath.Join(d, fileName(i)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(d, fileName(i)), nil, 0o600))
 		}
 	}
 	return nil
@@ -194,7 +191,7 @@ func TestDirs(t *testing.T) {
 				}
 				node, err := f.Client().Lookup(bg, f.Root(), strconv.Itoa(n))
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Lookup: %v", err)
 				}
 				for _, page := range pages {
 					if n > 1000 && !full && page < 256<<10 {
@@ -205,7 +202,7 @@ func TestDirs(t *testing.T) {
 				g.Go(func() error { return entries(f, n) })
 			}
 			if err := g.Wait(); err != nil {
-				t.Error(err)
+				t.Errorf("g.Wait: %v", err)
 			}
 			tooSmall(t, one, f.Root())
 		})

@@ -30,7 +30,7 @@ func portMapper(t *testing.T, host string) (setPort func(string)) {
 	t.Helper()
 	l, err := net.Listen("tcp", host+":111")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	var port atomic.Uint32
 	prog := &transport.Program{Name: "portmap", Number: 100000, Version: 2, Procs: []transport.Procedure{
@@ -51,7 +51,7 @@ func portMapper(t *testing.T, host string) (setPort func(string)) {
 	return func(addr string) {
 		a, err := netip.ParseAddrPort(addr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("netip.ParseAddrPort: %v", err)
 		}
 		port.Store(uint32(a.Port()))
 	}
@@ -67,12 +67,12 @@ func independent(t *testing.T, dir string) (ours *nfsclient.FS, theirs *gonfs.Ta
 	setPort(s.TCP)
 	m, err := gonfs.DialMount(host)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialMount: %v", err)
 	}
 	t.Cleanup(func() { m.Close() })
 	v, err := m.Mount(rig.Export, gorpc.NewAuthUnix("independent", uint32(os.Geteuid()), uint32(os.Getegid())).Auth())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mount: %v", err)
 	}
 	t.Cleanup(func() { v.Close() })
 	return s.Mount(t, nfsclient.Options{}), v
@@ -120,7 +120,7 @@ func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	t.Helper()
 	name, want := fmt.Sprintf("ours-%d", n), randomBytes(uint64(n), n)
 	if err := ours.WriteFile(bg, name, want, 0o640); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
 	info, _, err := theirs.Lookup("/" + name)
 	if err != nil || info.Size() != int64(n) {
@@ -128,7 +128,7 @@ func ourWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	}
 	f, err := theirs.Open("/" + name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	if got, err := drain(f); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: they read %d bytes, %v", name, len(got), err)
@@ -141,17 +141,17 @@ func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 	name, want := fmt.Sprintf("theirs-%d", n), randomBytes(uint64(n)+1, n)
 	f, err := theirs.OpenFile("/"+name, 0o644)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenFile: %v", err)
 	}
 	for rest := want; len(rest) > 0; {
 		m, err := f.Write(rest)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("f.Write: %v", err)
 		}
 		rest = rest[m:]
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("f.Close: %v", err)
 	}
 	if got, err := ours.ReadFile(bg, name); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: we read %d bytes, %v", name, len(got), err)
@@ -162,19 +162,19 @@ func theirWrite(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target, n int) {
 func names(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target) {
 	t.Helper()
 	if err := ours.Symlink(bg, "over/there", "link"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Symlink: %v", err)
 	}
 	if f, err := theirs.Open("/link"); err != nil {
-		t.Error(err)
+		t.Errorf("Open: %v", err)
 	} else if target, err := f.Readlink(); err != nil || target != "over/there" {
 		t.Errorf("they read the link as %q, %v", target, err)
 	}
 	if _, err := theirs.Mkdir("/dir", 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	for i := range 300 {
 		if err := ours.WriteFile(bg, "dir/"+fileName(i), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteFile: %v", err)
 		}
 	}
 	list, err := theirs.ReadDirPlus("/dir")
@@ -187,7 +187,7 @@ func names(t *testing.T, ours *nfsclient.FS, theirs *gonfs.Target) {
 		}
 	}
 	if err := theirs.RemoveAll("/dir"); err != nil {
-		t.Error(err)
+		t.Errorf("RemoveAll: %v", err)
 	}
 	if _, err := ours.Stat(bg, "dir"); err == nil {
 		t.Error("they removed the directory and we still see it")

@@ -36,7 +36,7 @@ func TestInlineSweep(t *testing.T) {
 			g.Go(func() error { return sweep(f, w, workers) })
 		}
 		if err := g.Wait(); err != nil {
-			t.Error(err)
+			t.Errorf("g.Wait: %v", err)
 		}
 	})
 }

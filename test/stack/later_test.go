@@ -6,7 +6,6 @@ package stack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
@@ -77,7 +77,7 @@ func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 	}})
 	root := w.FS.Root()
 	if _, err := w.FS.Getattr(root); err != nil { // which takes it into use
-		t.Fatal(err)
+		t.Fatalf("Getattr: %v", err)
 	}
 	if !w.FS.(nfsserver.NonBlocker).ReadsInUse(root) {
 		machine.Skip(t, "of the temporary directory's file system it is not known what is in memory")
@@ -89,9 +89,7 @@ func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 func putRead(t *testing.T, name string, content []byte) {
 	t.Helper()
 	now := time.Now()
-	if err := errors.Join(os.WriteFile(name, content, 0o644), os.Chtimes(name, now.Add(time.Minute), now)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, content, 0o644), os.Chtimes(name, now.Add(time.Minute), now))
 }
 
 var overRDMA = map[string]nfsclient.Options{"CRC": {CRC: rnic.CRCOn}, "strict": {CRC: rnic.CRCStrict}, "no CRC": {CRC: rnic.CRCOff}}
@@ -107,7 +105,7 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			g, err := s.Mount(t, opt).Open(t.Context(), "f")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Open: %v", err)
 			}
 			defer g.Close()
 			wantReads(t, g, content, &w.later, []countedRead{{0, 1 << 20, 1}, {3, 1 << 20, 1}, {2 << 20, 1 << 20, 1}, {777, 512 << 10, 1}, {0, 31 << 10, 0},

@@ -53,7 +53,7 @@ func TestLinks(t *testing.T) {
 			})
 		}
 		if err := g.Wait(); err != nil {
-			t.Error(err)
+			t.Errorf("g.Wait: %v", err)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -106,12 +107,10 @@ func TestFileCutWhileRepliesWait(t *testing.T) {
 			fsys := s.Mount(t, opt)
 			for _, left := range []int64{0, 5 * 4096, 512<<10 + 1} {
 				name := filepath.Join(dir, "f")
-				if err := os.WriteFile(name, content, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(name, content, 0o644))
 				f, err := fsys.Open(t.Context(), "f")
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Open: %v", err)
 				}
 				before, wait := answered.n.Load(), make(chan struct{})
 				pause.Store(&wait)
@@ -134,9 +133,7 @@ func TestFileCutWhileRepliesWait(t *testing.T) {
 					}
 					return nil
 				})
-				if err := os.Truncate(name, left); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Truncate(name, left))
 				pause.Store(nil)
 				close(wait)
 				readers.Wait()

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -35,9 +36,7 @@ func aclVolume(t *testing.T) string {
 	runTool(t, "mkfs.ext4", "-q", image)
 	runTool(t, "mount", "-o", "loop,acl", image, dir)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	old := unix.Umask(0) // as nfsrdmad does
 	t.Cleanup(func() { unix.Umask(old) })
 	return dir
@@ -86,14 +85,10 @@ func checkACLs(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 		"deny":  {0o644, "u:1000:---", map[int]bool{0: true, 1000: false, 2000: true}, map[int]bool{0: true, 1000: false, 2000: false}},
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("content"), c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte("content"), c.mode))
 		// The group is that of 1000: the mask that chmod and stat show as its permissions gives it
 		// nothing.
-		if err := os.Chown(path, 3000, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Chown(path, 3000, 1000))
 		runTool(t, "setfacl", "-m", c.acl, path)
 		for uid, f := range as {
 			got, err := f.ReadFile(ctx, name)
@@ -121,15 +116,13 @@ func want(t *testing.T, what string, err error, allowed bool) {
 func checkDefaultACL(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	ctx := context.Background()
 	if err := as[1000].Mkdir(ctx, "dir", 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Mkdir: %v", err)
 	}
 	runTool(t, "setfacl", "-d", "-m", "u:2000:rw,g::r,o::-,m::rw", filepath.Join(dir, "dir"))
 	if err := as[1000].WriteFile(ctx, "dir/remote", []byte("content"), 0o666); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "dir/local"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "dir/local"), nil, 0o666))
 	remote, local := runTool(t, "getfacl", "-nc", filepath.Join(dir, "dir/remote")), runTool(t, "getfacl", "-nc", filepath.Join(dir, "dir/local"))
 	if remote != local {
 		t.Errorf("the ACL of a file made by a client:\n%s\nand by a local process:\n%s", remote, local)
@@ -143,16 +136,14 @@ func checkOwners(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	for uid, f := range as {
 		file, sub := fmt.Sprintf("file%d", uid), fmt.Sprintf("dir%d", uid)
 		if err := f.WriteFile(ctx, file, []byte("content"), 0o640); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteFile: %v", err)
 		}
 		if err := f.Mkdir(ctx, sub, 0o750); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Mkdir: %v", err)
 		}
 		for name, mode := range map[string]uint32{file: unix.S_IFREG | 0o640, sub: unix.S_IFDIR | 0o750} {
 			var st unix.Stat_t
-			if err := unix.Stat(filepath.Join(dir, name), &st); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, unix.Stat(filepath.Join(dir, name), &st))
 			if st.Uid != uint32(uid) || st.Gid != uint32(uid) || st.Mode != mode {
 				t.Errorf("%s belongs to %d:%d with mode %o, want %d and %o", name, st.Uid, st.Gid, st.Mode, uid, mode)
 			}

@@ -34,7 +34,7 @@ func TestRoCEOverABadWire(t *testing.T) {
 		g.Go(func() error { return useTree(f, uint64(i)) })
 	}
 	if err := g.Wait(); err != nil {
-		t.Error(err)
+		t.Errorf("g.Wait: %v", err)
 	}
 }
 

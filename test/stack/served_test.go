@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 	"golang.org/x/sys/unix"
 )
@@ -41,11 +42,11 @@ func TestUploadedProgramRuns(t *testing.T) {
 	script := []byte("#!/bin/sh\necho ran\n")
 	program, err := os.ReadFile("/bin/true")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for name, content := range map[string][]byte{"script": script, "program": program} {
 		if err := fsys.WriteFile(ctx, name, content, 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteFile: %v", err)
 		}
 		eventually(t, "running "+name, func() error {
 			if b, err := fsys.ReadFile(ctx, name); err != nil || !bytes.Equal(b, content) {
@@ -63,9 +64,7 @@ func TestUploadedProgramRuns(t *testing.T) {
 func mountTmpfs(t *testing.T, dir string) {
 	t.Helper()
 	machine.NeedRoot(t, "not root: what is mounted in an export is not tested")
-	if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4M")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4M"))
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
@@ -77,11 +76,9 @@ func TestDeletedFileGivesSpaceBack(t *testing.T) {
 	fsys := rig.Start(t, rig.Config{Dir: dir}).Mount(t, nfsclient.Options{})
 	ctx := context.Background()
 	if err := fsys.WriteFile(ctx, "big", make([]byte, 3<<20), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "big")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(filepath.Join(dir, "big")))
 	eventually(t, "having the space back", func() error {
 		st, err := fsys.StatFS(ctx)
 		if err == nil && st.Tbytes-st.Fbytes > 1<<20 {
@@ -99,18 +96,14 @@ func TestMountInsideExport(t *testing.T) {
 			dir := t.TempDir()
 			inner := filepath.Join(dir, "inner")
 			mountTmpfs(t, inner)
-			if err := os.WriteFile(filepath.Join(inner, "file"), []byte("content"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(inner, "file"), []byte("content"), 0o644))
 			fsys := rig.Start(t, rig.Config{Dir: dir, FS: osfs.Options{CrossMounts: cross}}).Mount(t, nfsclient.Options{})
 			ctx := context.Background()
 			b, err := fsys.ReadFile(ctx, "inner/file")
 			all, errStat := fsys.StatFS(ctx)
 			st, errOf := fsys.StatFSOf(ctx, "inner")
 			list, errList := fsys.ReadDir(ctx, "inner")
-			if err := errors.Join(errStat, errOf, errList); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errStat, errOf, errList)
 			switch {
 			case !cross && (!errors.Is(err, fs.ErrNotExist) || len(list) != 0 || st.Tbytes != all.Tbytes):
 				t.Errorf("what is mounted is seen: %q, %v, %d entries, %d bytes of room", b, err, len(list), st.Tbytes)

@@ -173,7 +173,7 @@ func TestSizes(t *testing.T) {
 				}
 			}
 			if err := g.Wait(); err != nil {
-				t.Error(err)
+				t.Errorf("g.Wait: %v", err)
 			}
 		}
 	})
@@ -192,7 +192,7 @@ func TestAcross(t *testing.T) {
 				for _, n := range sizes {
 					want := randomBytes(uint64(n)+5, n)
 					if err := way.from.WriteFile(bg, "f", want, 0o644); err != nil {
-						t.Fatal(err)
+						t.Fatalf("WriteFile: %v", err)
 					}
 					got, err := way.to.ReadFile(bg, "f")
 					if err != nil || !bytes.Equal(got, want) {
@@ -211,7 +211,7 @@ func TestOverMax(t *testing.T) {
 		f := s.Mount(t, l.opt)
 		fh, err := create(f, "big")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("create: %v", err)
 		}
 		data := randomBytes(3, 1<<20+4096)
 		w, err := f.Client().Write(bg, fh, data, 0, nfs3.Unstable)
@@ -219,7 +219,7 @@ func TestOverMax(t *testing.T) {
 			t.Errorf("WRITE took %d bytes, %v", w.N, err)
 		}
 		if err := writeAll(f.Client(), fh, data[w.N:], uint64(w.N)); err != nil {
-			t.Error(err)
+			t.Errorf("writeAll: %v", err)
 		}
 		got := make([]byte, len(data))
 		n, eof, err := f.Client().Read(bg, fh, got, 0)

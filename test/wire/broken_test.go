@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 func (t *talk) noMsg(dir int, words ...any) {
@@ -247,7 +249,7 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 			})
 			r, err := validate(bytes.NewReader(b))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("validate: %v", err)
 			}
 			want := c.want
 			if strings.Contains(want, "%") {
@@ -268,9 +270,7 @@ func TestChangedBytesAreNoticed(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	path := filepath.Join(t.TempDir(), "cut.pcap")
-	if err := os.WriteFile(path, linuxCapture(t, "small")[:1000], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, linuxCapture(t, "small")[:1000], 0o600))
 	if _, err := Validate(path); err == nil {
 		t.Error("a capture that ends inside a packet is validated")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
@@ -37,7 +38,7 @@ func serve(t *testing.T, bin, dir string, args ...string) int {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cmd.Start: %v", err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
@@ -66,25 +67,21 @@ func TestOurTrafficIsLawful(t *testing.T) {
 			for _, n := range []int{0, 1, 3, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65537, 1<<20 - 1, 3 << 20} {
 				b := make([]byte, n)
 				rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)}).Read(b)
-				if err := os.WriteFile(filepath.Join(local, fmt.Sprint(n)), b, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(local, fmt.Sprint(n)), b, 0o644))
 			}
 			for i, target := range []string{"x", strings.Repeat("t", 1025), strings.Repeat("v", 4000)} {
-				if err := os.Symlink(target, filepath.Join(local, fmt.Sprintf("link-%d", i))); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Symlink(target, filepath.Join(local, fmt.Sprintf("link-%d", i))))
 			}
 			path := filepath.Join(t.TempDir(), "ours.pcap")
 			f, err := os.Create(path)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.Create: %v", err)
 			}
 			defer f.Close()
 			capture := tap.NewCapture(f)
 			tp, err := tap.New("127.0.0.1", fmt.Sprintf("127.0.0.1:%d", serve(t, server, export, "--crc", crc)), capture)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("New: %v", err)
 			}
 			defer tp.Close()
 			url := fmt.Sprintf("nfsrdma://127.0.0.1:%d/export/", tp.Port())
@@ -101,7 +98,7 @@ func TestOurTrafficIsLawful(t *testing.T) {
 			}
 			tp.Close()
 			if err := capture.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("capture.Close: %v", err)
 			}
 			r := Check(t, path, Want{CRC: crc == "on", ServerOurs: true, ClientOurs: true})
 			if r.Writes == 0 || r.Reads == 0 || r.ReadChunks == 0 || r.WriteChunks == 0 {

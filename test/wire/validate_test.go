@@ -17,16 +17,16 @@ func linuxCapture(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open("../capture/testdata/" + name + ".pcap.gz")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Open: %v", err)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gzip.NewReader: %v", err)
 	}
 	b, err := io.ReadAll(z)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("io.ReadAll: %v", err)
 	}
 	return b
 }
@@ -39,7 +39,7 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 	} {
 		r, err := validate(bytes.NewReader(linuxCapture(t, name)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("validate: %v", err)
 		}
 		for _, v := range r.Violations {
 			t.Errorf("%s: %v", name, v)

@@ -33,7 +33,7 @@ func localOnly(name string, err error) bool {
 func TestModelHoldsHere(t *testing.T) {
 	for seed := range uint64(3) {
 		if err := Model(Env{Dir: t.TempDir(), Large: 8 << 20, Forget: nothing}, seed, 3000); err != nil {
-			t.Error(err)
+			t.Errorf("Model: %v", err)
 		}
 	}
 }

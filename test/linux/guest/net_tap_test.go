@@ -27,7 +27,7 @@ func TestTaps(t *testing.T) {
 	for _, cfg := range []Config{{}, {Isolated: true}, {MTU: 1500}} {
 		tp, err := openTap(cfg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("openTap: %v", err)
 		}
 		defer tp.close()
 		taps = append(taps, tp)
@@ -38,7 +38,7 @@ func TestTaps(t *testing.T) {
 		seen[subnet] = true
 		i, err := net.InterfaceByName(tp.name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.InterfaceByName: %v", err)
 		}
 		want := cfg.MTU
 		if want == 0 {
@@ -60,7 +60,7 @@ func TestTaps(t *testing.T) {
 	}
 	again, err := openTap(Config{Device: taps[2].name})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openTap: %v", err)
 	}
 	defer again.close()
 	if again.host != taps[2].host || again.name != taps[2].name {
@@ -76,21 +76,21 @@ func TestTapPassesOverWhatIsTaken(t *testing.T) {
 	}
 	other, err := newTap(tapName)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newTap: %v", err)
 	}
 	defer other.close()
 	wanted, err := openTap(Config{}) // the device of the next number
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openTap: %v", err)
 	}
 	other.host, other.mtu = wanted.host, 1500
 	wanted.close()
 	if err := other.setUp(false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("setUp: %v", err)
 	}
 	got, err := openTap(Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openTap: %v", err)
 	}
 	defer got.close()
 	if got.host == wanted.host {

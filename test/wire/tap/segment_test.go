@@ -41,19 +41,19 @@ func TestRecordsHoldWholeSegments(t *testing.T) {
 func TestLimitOfSegments(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	const mss = 1400
 	dial := net.Dialer{Control: limit(mss)}
 	c, err := dial.Dial("tcp4", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	defer c.Close()
 	peer, err := ln.Accept()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	defer peer.Close()
 	for _, got := range []int{connMSS(c), connMSS(peer)} {

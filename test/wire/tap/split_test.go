@@ -34,26 +34,26 @@ func through(t *testing.T, b []byte, at func(fpdu []byte) int) (pieces [][]byte)
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Listen: %v", err)
 	}
 	defer ln.Close()
 	tp, err := New("127.0.0.1", fmt.Sprint(ln.Addr()), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer tp.Close()
 	tp.Split(ToClient, at)
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", tp.Port()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
 	s, err := ln.Accept()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if _, err := s.Write(b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("s.Write: %v", err)
 	}
 	s.Close()
 	buf := make([]byte, 1<<16)
@@ -66,7 +66,7 @@ func through(t *testing.T, b []byte, at func(fpdu []byte) int) (pieces [][]byte)
 			return pieces
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("c.Read: %v", err)
 		}
 	}
 }

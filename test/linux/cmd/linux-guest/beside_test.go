@@ -22,7 +22,7 @@ ours rdma { "tests": [ {"name": "getattr", "calls_per_s": 800}, {"name": "read",
 func TestReadRates(t *testing.T) {
 	rates, err := readRates(aTurn)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("readRates: %v", err)
 	}
 	for m, want := range map[measurement]float64{
 		{"linux", "tcp", "write"}: 16, {"linux", "tcp", "lookup"}: 2000, {"linux", "rdma", "read"}: 8,
