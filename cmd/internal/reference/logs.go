@@ -26,7 +26,7 @@ var areas = []struct {
 
 // notices are functions that log a line, in packages that take such a function as a parameter.
 var notices = map[string]string{
-	"cmd/internal/mounter": "tell say", "cmd/internal/session": "tell", "nfsclient/fusefs": "say", "nfsclient/nlm": "log",
+	"cmd/internal/mounter": "tell say", "cmd/internal/session": "tell", "nfsclient/fusefs": "logf", "nfsclient/nlm": "log",
 }
 
 // A message is one line of the log.
