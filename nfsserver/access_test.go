@@ -63,8 +63,9 @@ func TestPermissions(t *testing.T) {
 		home := c.dir(c.root, "home", 0o700)
 		c.want("chown", c.setattr(home, nfs3.Sattr{SetUID: true, UID: 1000, SetGID: true, GID: 1000}).Status, nfs3.OK)
 		f := u.file(home, "f", 0o400)
-		if a := u.attr(f); a.UID != 1000 || a.GID != 1000 || a.Mode != 0o400 {
-			t.Errorf("a file of the caller: %+v", a)
+		a := u.attr(f)
+		if got, want := [3]uint32{a.UID, a.GID, a.Mode}, [3]uint32{1000, 1000, 0o400}; got != want {
+			t.Errorf("a file of the caller: uid, gid and mode %v, want %v", got, want)
 		}
 		u.want("WRITE by the owner, whatever the mode", u.write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 		r, _ := u.read(f, 0, 1)

@@ -117,10 +117,18 @@ func TestGetACL(t *testing.T) {
 		} {
 			res, is := c.getACL(w.fh, w.mask), c.attr(w.fh)
 			got := &res.ACLs
-			if res.Status != nfs3.OK || !res.Attr.Present || res.Attr.Attr.Fileid != is.Fileid || got.Mask != w.mask ||
-				!slices.Equal(got.Access, w.want.Access) || !slices.Equal(got.Default, w.want.Default) ||
-				got.AccessCount != w.want.AccessCount || got.DefaultCount != w.want.DefaultCount {
-				t.Errorf("%s: %+v, want %+v", w.name, res, w.want)
+			c.want(w.name, res.Status, nfs3.OK)
+			if !res.Attr.Present || res.Attr.Attr.Fileid != is.Fileid {
+				t.Errorf("%s: attributes %+v, want fileid %d", w.name, res.Attr, is.Fileid)
+			}
+			if counts, want := [3]uint32{got.Mask, got.AccessCount, got.DefaultCount}, [3]uint32{w.mask, w.want.AccessCount, w.want.DefaultCount}; counts != want {
+				t.Errorf("%s: mask and counts %v, want %v", w.name, counts, want)
+			}
+			if !slices.Equal(got.Access, w.want.Access) {
+				t.Errorf("%s: access ACL %+v, want %+v", w.name, got.Access, w.want.Access)
+			}
+			if !slices.Equal(got.Default, w.want.Default) {
+				t.Errorf("%s: default ACL %+v, want %+v", w.name, got.Default, w.want.Default)
 			}
 		}
 		c.want("GETACL with an unknown bit", c.getACL(file, 16).Status, nfs3.ErrInval)

@@ -192,7 +192,10 @@ func TestGroupsInTime(t *testing.T) {
 	next := table.begin(8)
 	_, kept := table.users[100]
 	table.mu.Unlock()
-	if full != nil || next == nil || kept {
-		t.Errorf("full: %v, then %v, kept %t", full, next, kept)
+	if full != nil {
+		t.Errorf("a full table has room: %v", full)
+	}
+	if next == nil || kept {
+		t.Errorf("after one look-up: room %v, the old user kept %v, want room in its place", next != nil, kept)
 	}
 }

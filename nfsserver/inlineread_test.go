@@ -82,9 +82,8 @@ func TestReadsRunInline(t *testing.T) {
 			if !bytes.Equal(res.Data, data[x.off:end]) || res.EOF != (end == uint64(len(data))) {
 				t.Errorf("%s, %s: %d bytes, end %v", what, x.name, len(res.Data), res.EOF)
 			}
-			if fs.now.Load() != x.now || fs.tried.Load() != x.tried || fs.waited.Load() != x.waited {
-				t.Errorf("%s, %s: tried %d times, read %d there and %d by a worker, want %d, %d and %d",
-					what, x.name, fs.tried.Load(), fs.now.Load(), fs.waited.Load(), x.tried, x.now, x.waited)
+			if got, want := [3]int32{fs.tried.Load(), fs.now.Load(), fs.waited.Load()}, [3]int32{x.tried, x.now, x.waited}; got != want {
+				t.Errorf("%s, %s: attempts, inline reads and reads by a worker %v, want %v", what, x.name, got, want)
 			}
 		}
 	}

@@ -74,8 +74,16 @@ func TestKeysThatAreNoSecret(t *testing.T) {
 				t.Fatalf("spoil: %v", err)
 			}
 			key, err := nfsserver.LoadKey(dir)
-			if err == nil || key != (aKey{}) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%x, %v", key, err)
+			if err == nil || key != (aKey{}) {
+				t.Fatalf("key %x, error %v, want no key and an error", key, err)
+			}
+			for _, part := range []string{c.want, dir} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q, want one with %q", err, part)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q, want one line", err)
 			}
 		})
 	}

@@ -240,8 +240,9 @@ func TestHandlesSurvive(t *testing.T) {
 		t.Error("the root has another handle after a restart")
 	}
 	res, data := c.read(f, 0, 100)
-	if res.Status != nfs3.OK || data != "content" || res.Attr.Attr.Nlink != 2 {
-		t.Errorf("READ after a restart: %v %q", res.Status, data)
+	c.want("READ after a restart", res.Status, nfs3.OK)
+	if data != "content" || res.Attr.Attr.Nlink != 2 {
+		t.Errorf("READ after a restart: %q, %d links, want %q and 2", data, res.Attr.Attr.Nlink, "content")
 	}
 	if got := c.lookup(c.root, "other"); got.FH != f {
 		t.Error("the hard link has another handle")

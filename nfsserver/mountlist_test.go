@@ -17,8 +17,11 @@ func TestMountTableIsBounded(t *testing.T) {
 		m.add("h", fmt.Sprint("/", i)) // a client that mounts twice is listed once
 	}
 	rows := m.list()
-	if len(rows) != maxMounts || rows[0].Dir != "/3" || rows[maxMounts-1].Dir != fmt.Sprint("/", maxMounts+2) {
-		t.Errorf("%d rows, from %v to %v", len(rows), rows[0], rows[len(rows)-1])
+	if len(rows) != maxMounts {
+		t.Fatalf("%d rows, want %d", len(rows), maxMounts)
+	}
+	if got, want := [2]string{rows[0].Dir, rows[maxMounts-1].Dir}, [2]string{"/3", fmt.Sprint("/", maxMounts+2)}; got != want {
+		t.Errorf("first and last row %v, want %v", got, want)
 	}
 }
 

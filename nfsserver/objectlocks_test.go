@@ -111,8 +111,12 @@ func TestChangesAreMadeUnderLocks(t *testing.T) {
 	c.write(f, 0, "content", nfs3.Unstable)
 	l.served(h.srv)
 	res := c.create(c.root, "f", nfs3.Unchecked, nfs3.Sattr{SetSize: true, Size: 3}, nfs3.Verf{})
-	if res.Status != nfs3.OK || res.FH.FH != f || res.Attr.Attr.Size != 3 || !l.seen()["Setattr"] {
-		t.Errorf("CREATE UNCHECKED of 3 bytes: %v, %d bytes, %v", res.Status, res.Attr.Attr.Size, l.seen())
+	c.want("CREATE UNCHECKED of 3 bytes", res.Status, nfs3.OK)
+	if res.FH.FH != f || res.Attr.Attr.Size != 3 {
+		t.Errorf("CREATE UNCHECKED: handle %v, size %d, want %v and 3", res.FH.FH, res.Attr.Attr.Size, f)
+	}
+	if seen := l.seen(); !seen["Setattr"] {
+		t.Errorf("CREATE UNCHECKED called %v, want Setattr", seen)
 	}
 	c.want("WRITE", c.write(f, 0, "content", nfs3.FileSync).Status, nfs3.OK)
 	c.want("SETATTR", c.setattr(f, nfs3.Sattr{SetMode: true, Mode: 0o600}).Status, nfs3.OK)

@@ -184,7 +184,11 @@ func TestReadWhileAnExportIsOpened(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	close(opened)
-	if err := <-done; err != nil || res.Status != nfs3.OK || !bytes.Equal(res.Data, data) || !res.EOF {
-		t.Errorf("%v, %v, %q, end %v", err, res.Status, res.Data, res.EOF)
+	if err := <-done; err != nil {
+		t.Fatalf("READ: %v", err)
+	}
+	c.want("READ", res.Status, nfs3.OK)
+	if !bytes.Equal(res.Data, data) || !res.EOF {
+		t.Errorf("READ: %q, EOF %v, want %q and true", res.Data, res.EOF, data)
 	}
 }

@@ -4,6 +4,7 @@ package nfsserver_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -71,8 +72,11 @@ func TestGetattrSetattr(t *testing.T) {
 		if !res.Wcc.After.Present || res.Wcc.After.Attr != after {
 			t.Errorf("attributes after: %+v, want %+v", res.Wcc.After.Attr, after)
 		}
-		if after.Mode != 0o600 || after.UID != 7 || after.GID != 8 || after.Size != 99 || after.Atime != when || after.Mtime != when {
-			t.Errorf("after SETATTR: %+v", after)
+		if got, want := [3]uint32{after.Mode, after.UID, after.GID}, [3]uint32{0o600, 7, 8}; got != want || after.Size != 99 {
+			t.Errorf("after SETATTR: mode, uid and gid %v, size %d, want %v and 99", got, after.Size, want)
+		}
+		if after.Atime != when || after.Mtime != when {
+			t.Errorf("after SETATTR: atime %v, mtime %v, want %v", after.Atime, after.Mtime, when)
 		}
 		res = c.setattr(f, nfs3.Sattr{AtimeHow: nfs3.SetToServerTime, MtimeHow: nfs3.SetToServerTime})
 		c.want("SETATTR server time", res.Status, nfs3.OK)
@@ -93,8 +97,11 @@ func TestSetattrGuard(t *testing.T) {
 		args := nfs3.SetattrArgs{FH: f, Attr: nfs3.Sattr{SetMode: true, Mode: 0o400}, Guard: true, GuardCtime: nfs3.Time{Sec: ctime.Sec, Nsec: ctime.Nsec ^ 1}}
 		c.call(nfs3.ProcSetattr, &args, &res)
 		c.want("SETATTR guarded by another ctime", res.Status, nfs3.ErrNotSync)
-		if a := c.attr(f); a.Mode != 0o644 || !res.Wcc.Before.Present || !res.Wcc.After.Present {
-			t.Errorf("after NOT_SYNC: mode %o, wcc %+v", a.Mode, res.Wcc)
+		if a := c.attr(f); a.Mode != 0o644 {
+			t.Errorf("after NOT_SYNC: mode %o, want 644", a.Mode)
+		}
+		if !res.Wcc.Before.Present || !res.Wcc.After.Present {
+			t.Errorf("after NOT_SYNC: wcc %+v, want both parts", res.Wcc)
 		}
 		args.GuardCtime = ctime
 		c.call(nfs3.ProcSetattr, &args, &res)
@@ -110,8 +117,12 @@ func TestLookupProc(t *testing.T) {
 		d := c.dir(c.root, "d", 0o755)
 		f := c.file(d, "f", 0o644)
 		res := c.lookup(d, "f")
-		if res.Status != nfs3.OK || res.FH != f || res.Attr.Attr != c.attr(f) || res.DirAttr.Attr != c.attr(d) {
-			t.Errorf("LOOKUP: %+v", res)
+		c.want("LOOKUP", res.Status, nfs3.OK)
+		if res.FH != f {
+			t.Errorf("LOOKUP: handle %v, want %v", res.FH, f)
+		}
+		if res.Attr.Attr != c.attr(f) || res.DirAttr.Attr != c.attr(d) {
+			t.Errorf("LOOKUP: attributes %+v and %+v, want those of GETATTR", res.Attr, res.DirAttr)
 		}
 		for _, l := range []struct {
 			dir  nfs3.FH
@@ -152,8 +163,15 @@ func TestReadProc(t *testing.T) {
 			{0, math.MaxUint32, "0123456789", true},
 		} {
 			res, data := c.read(f, r.off, r.n)
-			if res.Status != nfs3.OK || data != r.want || res.EOF != r.eof || int(res.Count) != len(data) || !res.Attr.Present || res.Attr.Attr.Size != 10 {
-				t.Errorf("READ %d at %d: %v %q eof %v %+v", r.n, r.off, res.Status, data, res.EOF, res.Attr)
+			c.want(fmt.Sprintf("READ %d at %d", r.n, r.off), res.Status, nfs3.OK)
+			if data != r.want || res.EOF != r.eof {
+				t.Errorf("READ %d at %d: %q, EOF %v, want %q and %v", r.n, r.off, data, res.EOF, r.want, r.eof)
+			}
+			if int(res.Count) != len(data) {
+				t.Errorf("READ %d at %d: count %d, want %d", r.n, r.off, res.Count, len(data))
+			}
+			if !res.Attr.Present || res.Attr.Attr.Size != 10 {
+				t.Errorf("READ %d at %d: attributes %+v, want size 10", r.n, r.off, res.Attr)
 			}
 		}
 		res, _ := c.read(c.root, 0, 10)
@@ -176,8 +194,9 @@ func TestReadWriteSizes(t *testing.T) {
 				data := strings.Repeat(string(rune('a'+i))+"bcdefg", size/7+1)[:size]
 				off := uint64(size % 5)
 				w := c.write(f, off, data, nfs3.Unstable)
-				if w.Status != nfs3.OK || int(w.Count) != size || w.Committed > nfs3.FileSync {
-					t.Fatalf("WRITE %d: %+v", size, w)
+				c.want("WRITE", w.Status, nfs3.OK)
+				if int(w.Count) != size || w.Committed > nfs3.FileSync {
+					t.Fatalf("WRITE %d: %d bytes, committed %v, want all and a valid level", size, w.Count, w.Committed)
 				}
 				r, got := c.read(f, off, uint32(size))
 				if r.Status != nfs3.OK || got != data {
@@ -189,8 +208,10 @@ func TestReadWriteSizes(t *testing.T) {
 		if w := c.write(f, 0, big, nfs3.Unstable); w.Status != nfs3.OK || w.Count != nfsserver.MaxIO {
 			t.Errorf("WRITE over wtmax: %v, %d bytes", w.Status, w.Count)
 		}
-		if r, got := c.read(f, 0, 1<<20+10); r.Status != nfs3.OK || len(got) != nfsserver.MaxIO || r.EOF {
-			t.Errorf("READ over rtmax: %v, %d bytes", r.Status, len(got))
+		r, got := c.read(f, 0, 1<<20+10)
+		c.want("READ over rtmax", r.Status, nfs3.OK)
+		if len(got) != nfsserver.MaxIO || r.EOF {
+			t.Errorf("READ over rtmax: %d bytes, EOF %v, want %d and false", len(got), r.EOF, nfsserver.MaxIO)
 		}
 	})
 }
@@ -202,16 +223,28 @@ func TestWriteProc(t *testing.T) {
 		verf := c.write(f, 0, "", nfs3.Unstable).Verf
 		for _, how := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync, nfs3.FileSync} {
 			res := c.write(f, uint64(how)*3, "abc", how)
-			if res.Status != nfs3.OK || res.Count != 3 || res.Committed < how || res.Verf != verf {
-				t.Errorf("WRITE %v: %+v", how, res)
+			c.want("WRITE", res.Status, nfs3.OK)
+			if res.Count != 3 || res.Committed < how {
+				t.Errorf("WRITE %v: %d bytes, committed %v, want 3 bytes, at least as stable", how, res.Count, res.Committed)
 			}
-			if !res.Wcc.Before.Present || res.Wcc.Before.Attr != before.Wcc() || res.Wcc.After.Attr != c.attr(f) {
-				t.Errorf("WRITE %v: wcc %+v, want before %+v", how, res.Wcc, before)
+			if res.Verf != verf {
+				t.Errorf("WRITE %v: verifier %x, want %x", how, res.Verf, verf)
+			}
+			if !res.Wcc.Before.Present || res.Wcc.Before.Attr != before.Wcc() {
+				t.Errorf("WRITE %v: attributes before %+v, want %+v", how, res.Wcc.Before, before.Wcc())
+			}
+			if is := c.attr(f); res.Wcc.After.Attr != is {
+				t.Errorf("WRITE %v: attributes after %+v, want %+v", how, res.Wcc.After, is)
 			}
 			before = c.attr(f)
 		}
-		if res := c.commit(f); res.Status != nfs3.OK || res.Verf != verf || !res.Wcc.After.Present || !res.Wcc.Before.Present {
-			t.Errorf("COMMIT: %+v", res)
+		committed := c.commit(f)
+		c.want("COMMIT", committed.Status, nfs3.OK)
+		if committed.Verf != verf {
+			t.Errorf("COMMIT: verifier %x, want %x", committed.Verf, verf)
+		}
+		if !committed.Wcc.After.Present || !committed.Wcc.Before.Present {
+			t.Errorf("COMMIT: wcc %+v, want both parts", committed.Wcc)
 		}
 		for _, w := range []struct {
 			off  uint64
@@ -241,8 +274,12 @@ func TestCreateProc(t *testing.T) {
 		mode := nfs3.Sattr{SetMode: true, Mode: 0o640}
 		before := c.attr(c.root)
 		res := c.create(c.root, "f", nfs3.Guarded, mode, nfs3.Verf{})
-		if res.Status != nfs3.OK || !res.FH.Present || res.Attr.Attr != c.attr(res.FH.FH) || res.Attr.Attr.Mode != 0o640 {
-			t.Fatalf("CREATE: %+v", res)
+		c.want("CREATE", res.Status, nfs3.OK)
+		if !res.FH.Present {
+			t.Fatal("CREATE: no handle")
+		}
+		if is := c.attr(res.FH.FH); res.Attr.Attr != is || is.Mode != 0o640 {
+			t.Fatalf("CREATE: attributes %+v, want %+v, with mode 640", res.Attr, is)
 		}
 		if res.DirWcc.Before.Attr != before.Wcc() || res.DirWcc.After.Attr != c.attr(c.root) {
 			t.Errorf("CREATE: wcc %+v", res.DirWcc)
@@ -255,14 +292,16 @@ func TestCreateProc(t *testing.T) {
 			t.Error("CREATE guarded again: no wcc data")
 		}
 		res = c.create(c.root, "f", nfs3.Unchecked, mode, nfs3.Verf{})
-		if res.Status != nfs3.OK || res.FH.FH != f || res.Attr.Attr.Size != 7 {
-			t.Errorf("CREATE unchecked again: %+v", res)
+		c.want("CREATE unchecked again", res.Status, nfs3.OK)
+		if res.FH.FH != f || res.Attr.Attr.Size != 7 {
+			t.Errorf("CREATE unchecked again: handle %v, size %d, want %v and 7", res.FH.FH, res.Attr.Attr.Size, f)
 		}
 		cut := mode
 		cut.SetSize = true
 		res = c.create(c.root, "f", nfs3.Unchecked, cut, nfs3.Verf{})
-		if res.Status != nfs3.OK || res.FH.FH != f || res.Attr.Attr.Size != 0 {
-			t.Errorf("CREATE unchecked with size 0: %+v", res)
+		c.want("CREATE unchecked with size 0", res.Status, nfs3.OK)
+		if res.FH.FH != f || res.Attr.Attr.Size != 0 {
+			t.Errorf("CREATE unchecked with size 0: handle %v, size %d, want %v and 0", res.FH.FH, res.Attr.Attr.Size, f)
 		}
 		c.dir(c.root, "d", 0o755)
 		for _, m := range []nfs3.CreateMode{nfs3.Unchecked, nfs3.Guarded, nfs3.Exclusive} {
@@ -304,8 +343,9 @@ func TestMakeOthers(t *testing.T) {
 			c.want("MKNOD "+name, c.mknod(c.root, name, nfs3.TypeFIFO, nfs3.Specdata{}).Status, want)
 		}
 		d := c.mkdir(c.root, "d", 0o751)
-		if d.Status != nfs3.OK || d.Attr.Attr.Type != nfs3.TypeDir || d.Attr.Attr.Mode != 0o751 {
-			t.Errorf("MKDIR: %+v", d)
+		c.want("MKDIR", d.Status, nfs3.OK)
+		if d.Attr.Attr.Type != nfs3.TypeDir || d.Attr.Attr.Mode != 0o751 {
+			t.Errorf("MKDIR: %v with mode %o, want a directory with 751", d.Attr.Attr.Type, d.Attr.Attr.Mode)
 		}
 		for _, size := range []int{1, 3, 4, 1000, 1024, 4000, 4095} {
 			target := strings.Repeat("t", size)
@@ -313,8 +353,10 @@ func TestMakeOthers(t *testing.T) {
 				name := "l" + string(rune('0'+i))
 				l := c.symlink(c.root, name, target)
 				c.want("SYMLINK", l.Status, nfs3.OK)
-				if res, got := c.readlink(l.FH.FH); res.Status != nfs3.OK || got != target || !res.Attr.Present {
-					t.Errorf("READLINK: %v, %d bytes, want %d", res.Status, len(got), size)
+				res, got := c.readlink(l.FH.FH)
+				c.want("READLINK", res.Status, nfs3.OK)
+				if got != target || !res.Attr.Present {
+					t.Errorf("READLINK: %d bytes, attributes %v, want the %d of the target, and attributes", len(got), res.Attr.Present, size)
 				}
 				c.want("REMOVE", c.remove(c.root, name).Status, nfs3.OK)
 			}
@@ -360,8 +402,9 @@ func TestRemoveProcs(t *testing.T) {
 		c.want("REMOVE in a file", c.remove(f, "x").Status, nfs3.ErrNotDir)
 		before := c.attr(d)
 		res := c.remove(d, "f")
-		if res.Status != nfs3.OK || res.Wcc.Before.Attr != before.Wcc() || res.Wcc.After.Attr != c.attr(d) {
-			t.Errorf("REMOVE: %+v", res)
+		c.want("REMOVE", res.Status, nfs3.OK)
+		if is := c.attr(d); res.Wcc.Before.Attr != before.Wcc() || res.Wcc.After.Attr != is {
+			t.Errorf("REMOVE: wcc %+v, want %+v and %+v", res.Wcc, before.Wcc(), is)
 		}
 		c.want("GETATTR of what is gone", c.getattr(f).Status, nfs3.ErrStale)
 		r, _ := c.read(f, 0, 10)
@@ -378,18 +421,24 @@ func TestRenameLinkProcs(t *testing.T) {
 		f := c.file(a, "f", 0o644)
 		wasA, wasB := c.attr(a), c.attr(b)
 		res := c.rename(a, "f", b, "g")
-		if res.Status != nfs3.OK || res.FromWcc.Before.Attr != wasA.Wcc() || res.ToWcc.Before.Attr != wasB.Wcc() ||
-			res.FromWcc.After.Attr != c.attr(a) || res.ToWcc.After.Attr != c.attr(b) {
-			t.Errorf("RENAME: %+v", res)
+		c.want("RENAME", res.Status, nfs3.OK)
+		if isA := c.attr(a); res.FromWcc.Before.Attr != wasA.Wcc() || res.FromWcc.After.Attr != isA {
+			t.Errorf("RENAME: wcc of the source %+v, want %+v and %+v", res.FromWcc, wasA.Wcc(), isA)
+		}
+		if isB := c.attr(b); res.ToWcc.Before.Attr != wasB.Wcc() || res.ToWcc.After.Attr != isB {
+			t.Errorf("RENAME: wcc of the target %+v, want %+v and %+v", res.ToWcc, wasB.Wcc(), isB)
 		}
 		if got := c.lookup(b, "g"); got.FH != f {
 			t.Error("RENAME: another handle")
 		}
 		wasB = c.attr(b)
 		res = c.rename(b, "g", b, "h")
-		if is := c.attr(b); res.Status != nfs3.OK || res.FromWcc.Before.Attr != wasB.Wcc() || res.ToWcc.Before.Attr != wasB.Wcc() ||
-			res.FromWcc.After.Attr != is || res.ToWcc.After.Attr != is {
-			t.Errorf("RENAME in a directory: %+v", res)
+		c.want("RENAME in a directory", res.Status, nfs3.OK)
+		is := c.attr(b)
+		for _, wcc := range []nfs3.WccData{res.FromWcc, res.ToWcc} {
+			if wcc.Before.Attr != wasB.Wcc() || wcc.After.Attr != is {
+				t.Errorf("RENAME in a directory: wcc %+v, want %+v and %+v", wcc, wasB.Wcc(), is)
+			}
 		}
 		c.want("RENAME to h/g", c.rename(b, "h", b, "h/g").Status, nfs3.ErrAcces)
 		c.want("RENAME back", c.rename(b, "h", b, "g").Status, nfs3.OK)
@@ -401,8 +450,12 @@ func TestRenameLinkProcs(t *testing.T) {
 		c.want("RENAME over a file", c.rename(c.root, "a", b, "g").Status, nfs3.ErrNotDir)
 		c.want("RENAME over a full directory", c.rename(c.root, "a", c.root, "b").Status, nfs3.ErrNotEmpty)
 		l := c.link(f, a, "h")
-		if l.Status != nfs3.OK || l.Attr.Attr.Nlink != 2 || l.DirWcc.After.Attr != c.attr(a) || !l.DirWcc.Before.Present {
-			t.Errorf("LINK: %+v", l)
+		c.want("LINK", l.Status, nfs3.OK)
+		if l.Attr.Attr.Nlink != 2 {
+			t.Errorf("LINK: %d links, want 2", l.Attr.Attr.Nlink)
+		}
+		if isA := c.attr(a); l.DirWcc.After.Attr != isA || !l.DirWcc.Before.Present {
+			t.Errorf("LINK: wcc %+v, want both parts, after %+v", l.DirWcc, isA)
 		}
 		c.want("RENAME of two names", c.rename(b, "g", a, "h").Status, nfs3.OK)
 		c.want("LOOKUP", c.lookup(b, "g").Status, nfs3.OK)

@@ -60,8 +60,12 @@ func (c *client) list(dir nfs3.FH, count uint32) (names []string) {
 	var verf nfs3.Verf
 	for {
 		res, size := c.readdir(nfs3.ReaddirArgs{Dir: dir, Cookie: cookie, Verf: verf, Count: count})
-		if res.Status != nfs3.OK || size > int(count) || len(res.Entries) == 0 && !res.EOF {
-			c.Fatalf("READDIR at %d: %v, %d bytes, count %d", cookie, res.Status, size, count)
+		c.want("READDIR", res.Status, nfs3.OK)
+		if size > int(count) {
+			c.Fatalf("READDIR at %d: %d bytes, want at most count %d", cookie, size, count)
+		}
+		if len(res.Entries) == 0 && !res.EOF {
+			c.Fatalf("READDIR at %d: an empty page before the end", cookie)
 		}
 		verf = res.Verf
 		for _, e := range res.Entries {
@@ -80,8 +84,12 @@ func (c *client) listPlus(dir nfs3.FH, dircount, maxcount uint32) (names []strin
 	var verf nfs3.Verf
 	for {
 		res, size := c.readdirplus(nfs3.ReaddirplusArgs{Dir: dir, Cookie: cookie, Verf: verf, Dircount: dircount, Maxcount: maxcount})
-		if res.Status != nfs3.OK || size > int(maxcount) || len(res.Entries) == 0 && !res.EOF {
-			c.Fatalf("READDIRPLUS at %d: %v, %d bytes, maxcount %d", cookie, res.Status, size, maxcount)
+		c.want("READDIRPLUS", res.Status, nfs3.OK)
+		if size > int(maxcount) {
+			c.Fatalf("READDIRPLUS at %d: %d bytes, want at most maxcount %d", cookie, size, maxcount)
+		}
+		if len(res.Entries) == 0 && !res.EOF {
+			c.Fatalf("READDIRPLUS at %d: an empty page before the end", cookie)
 		}
 		verf = res.Verf
 		dirBytes := 0
@@ -195,8 +203,12 @@ func TestListingWithinBudget(t *testing.T) {
 		c.file(c.root, fmt.Sprint("a-name-of-some-length-", i), 0o644)
 	}
 	res, size := c.readdirplus(nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 1 << 20, Maxcount: 1 << 20})
-	if res.Status != nfs3.OK || len(res.Entries) == 0 || res.EOF || size > budget {
-		t.Errorf("%v: %d entries in %d bytes, end %v, with %d bytes for all", res.Status, len(res.Entries), size, res.EOF, budget)
+	c.want("READDIRPLUS", res.Status, nfs3.OK)
+	if len(res.Entries) == 0 || res.EOF {
+		t.Errorf("%d entries, EOF %v, want some and false", len(res.Entries), res.EOF)
+	}
+	if size > budget {
+		t.Errorf("%d bytes, want at most %d", size, budget)
 	}
 	if n := len(c.listPlus(c.root, 1<<20, 1<<20)); n != files+2 {
 		t.Errorf("%d names, want %d", n, files+2)

@@ -60,8 +60,10 @@ func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
 		fs.around(same, same)
 		c.want("SETATTR", c.setattr(f, nfs3.Sattr{SetSize: true, Size: 5}).Status, nfs3.OK)
 		fs.around(x.before, x.after)
-		if res, data := c.read(f, x.off, 100); res.Status != nfs3.OK || data != "" || !res.EOF {
-			t.Errorf("%s: %v, %d bytes, EOF %v", x.name, res.Status, len(data), res.EOF)
+		res, data := c.read(f, x.off, 100)
+		c.want(x.name, res.Status, nfs3.OK)
+		if data != "" || !res.EOF {
+			t.Errorf("%s: %d bytes, EOF %v, want none and true", x.name, len(data), res.EOF)
 		}
 	}
 }

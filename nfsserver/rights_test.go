@@ -252,8 +252,8 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 			for _, e := range names {
 				if in, err := e.Info(); err == nil {
 					st := in.Sys().(*syscall.Stat_t)
-					if st.Uid != 1000 || st.Gid != 1000 || st.Mode&0o7777 != 0o640 {
-						t.Errorf("%s: user %d, group %d, mode %04o", e.Name(), st.Uid, st.Gid, st.Mode&0o7777)
+					if got, want := [3]uint32{st.Uid, st.Gid, st.Mode & 0o7777}, [3]uint32{1000, 1000, 0o640}; got != want {
+						t.Errorf("%s: user, group and mode %v, want %v", e.Name(), got, want)
 						return
 					}
 				}

@@ -166,8 +166,14 @@ func TestExportListShowsRules(t *testing.T) {
 	h := serve(t, nfsserver.Options{Exports: list})
 	var res mount3.ExportRes
 	h.dial(root).mountCall(mount3.ProcExport, void{}, &res)
-	if len(res.Exports) != 2 || !slices.Equal(res.Exports[0].Groups, []string{"127.0.0.1", "*.example.org", "10.0.0.0/8"}) || res.Exports[1].Groups != nil {
-		t.Errorf("%+v", res.Exports)
+	if len(res.Exports) != 2 {
+		t.Fatalf("exports %+v, want 2", res.Exports)
+	}
+	if got, want := res.Exports[0].Groups, []string{"127.0.0.1", "*.example.org", "10.0.0.0/8"}; !slices.Equal(got, want) {
+		t.Errorf("groups %v, want %v", got, want)
+	}
+	if got := res.Exports[1].Groups; got != nil {
+		t.Errorf("groups %v, want none", got)
 	}
 }
 

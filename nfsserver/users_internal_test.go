@@ -4,6 +4,7 @@
 package nfsserver
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,9 +19,15 @@ func TestUsersOfAConnection(t *testing.T) {
 		u.count(key)
 	}
 	list, other := u.list(3)
-	if len(list) != 3 || other != 0 || list[0] != (User{UID: 1000, Calls: 3, Idle: 3}) || list[1].UID != 0 || !list[1].Anonymous || list[1].Calls != 1 ||
-		list[2].UID != 0 || list[2].Anonymous || list[2].Calls != 1 || list[1].Idle > list[2].Idle {
-		t.Errorf("%+v, %d", list, other)
+	if len(list) != 3 || other != 0 {
+		t.Fatalf("users %+v and %d other calls, want 3 and 0", list, other)
+	}
+	if list[1].Idle > list[2].Idle {
+		t.Errorf("idle for %v and %v, want the newer one first", list[1].Idle, list[2].Idle)
+	}
+	list[1].Idle, list[2].Idle = 0, 0
+	if want := []User{{UID: 1000, Calls: 3, Idle: 3}, {Anonymous: true, Calls: 1}, {Calls: 1}}; !slices.Equal(list, want) {
+		t.Errorf("users %+v, want %+v", list, want)
 	}
 	if n := testing.AllocsPerRun(100, func() { u.count(1000); u.count(0) }); n != 0 {
 		t.Errorf("%v allocations for users that are known", n)
@@ -31,8 +38,14 @@ func TestUsersOfAConnection(t *testing.T) {
 		u.count(i)
 	}
 	list, other = u.list(0)
-	if len(list) != maxUsers || list[0].UID != more-1 || list[1].UID != 1<<31 || list[1].Calls != more {
-		t.Errorf("%d users, the newest are %+v", len(list), list[:2])
+	if len(list) != maxUsers {
+		t.Fatalf("%d users, want %d", len(list), maxUsers)
+	}
+	if list[0].UID != more-1 {
+		t.Errorf("the newest user is %+v, want uid %d", list[0], more-1)
+	}
+	if list[1].UID != 1<<31 || list[1].Calls != more {
+		t.Errorf("the user before is %+v, want uid %d with %d calls", list[1], 1<<31, more)
 	}
 	total := other
 	for _, one := range list {
@@ -73,8 +86,11 @@ func TestUsersCountedAtOnce(t *testing.T) {
 	for _, one := range list {
 		total += one.Calls
 	}
-	if total != 4*each || other != 0 || len(list) != maxUsers {
-		t.Errorf("%d calls of %d users and others", total, len(list))
+	if total != 4*each {
+		t.Errorf("%d calls, want %d", total, 4*each)
+	}
+	if other != 0 || len(list) != maxUsers {
+		t.Errorf("%d users and %d other calls, want %d and 0", len(list), other, maxUsers)
 	}
 }
 
