@@ -55,7 +55,29 @@ func TestClients(t *testing.T) {
 	if ended != (transport.Traffic{}) {
 		t.Errorf("moved by connections that have ended: %+v", ended)
 	}
-	c := of(t, list, "")
+	wantTCPClient(t, of(t, list, ""), begin)
+	wantRDMAClient(t, of(t, list, "iwarp"))
+
+	if err := h.svc.Replace([]nfsserver.Export{{Name: "/ruled", Rules: rules(t, "/ruled *(ro,insecure) 10.0.0.1")}}); err != nil {
+		t.Fatalf("Replace: %v", err)
+	}
+	list, _ = h.svc.Clients()
+	if c := of(t, list, ""); len(c.Exports) != 0 || len(c.Users) != 3 {
+		t.Errorf("an export that went is used: %v; its users are %v", c.Exports, c.Users)
+	}
+	before := of(t, list, "iwarp")
+	rdma.rpc.Close()
+	for end := time.Now().Add(time.Minute); len(list) > 1 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		list, ended = h.svc.Clients()
+	}
+	if len(list) != 1 || ended != before.Traffic {
+		t.Errorf("%d connections, moved by those that have ended: %+v, want %+v", len(list), ended, before.Traffic)
+	}
+}
+
+// wantTCPClient checks TestClients' connection over TCP, opened after begin.
+func wantTCPClient(t *testing.T, c nfsserver.Client, begin time.Time) {
+	t.Helper()
 	if !slices.Equal(c.Exports, []string{"/plain"}) || c.RDMA != nil {
 		t.Errorf("over TCP: exports %v, RDMA %+v, want /plain and none", c.Exports, c.RDMA)
 	}
@@ -77,7 +99,11 @@ func TestClients(t *testing.T) {
 	if want := []nfsserver.User{{UID: 1000, Calls: c.Calls - 5, Idle: c.Idle}, {Anonymous: true, Calls: 3}, {Calls: 2}}; !slices.Equal(users, want) || c.OtherCalls != 0 {
 		t.Errorf("users %+v and %d other calls, want %+v and 0", c.Users, c.OtherCalls, want)
 	}
-	c = of(t, list, "iwarp")
+}
+
+// wantRDMAClient checks TestClients' connection over RDMA.
+func wantRDMAClient(t *testing.T, c nfsserver.Client) {
+	t.Helper()
 	// The NULL that begins an RDMA connection does not count.
 	if len(c.Users) != 1 {
 		t.Fatalf("over RDMA: users %+v, want 1", c.Users)
@@ -103,22 +129,6 @@ func TestClients(t *testing.T) {
 	}
 	if got := [3]bool{i.PrivateData, i.CRC, i.Thresholds.Invalidate}; got != [3]bool{true, true, true} {
 		t.Errorf("RDMA: private data, CRC and remote invalidation %v, want all", got)
-	}
-
-	if err := h.svc.Replace([]nfsserver.Export{{Name: "/ruled", Rules: rules(t, "/ruled *(ro,insecure) 10.0.0.1")}}); err != nil {
-		t.Fatalf("Replace: %v", err)
-	}
-	list, _ = h.svc.Clients()
-	if c := of(t, list, ""); len(c.Exports) != 0 || len(c.Users) != 3 {
-		t.Errorf("an export that went is used: %v; its users are %v", c.Exports, c.Users)
-	}
-	before := of(t, list, "iwarp")
-	rdma.rpc.Close()
-	for end := time.Now().Add(time.Minute); len(list) > 1 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		list, ended = h.svc.Clients()
-	}
-	if len(list) != 1 || ended != before.Traffic {
-		t.Errorf("%d connections, moved by those that have ended: %+v, want %+v", len(list), ended, before.Traffic)
 	}
 }
 

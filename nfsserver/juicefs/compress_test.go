@@ -27,8 +27,12 @@ func TestCompression(t *testing.T) {
 				continue
 			}
 			got := make([]byte, len(src))
-			if k, err := c.Decompress(got, packed[:n]); err != nil || k != len(src) || !bytes.Equal(got, src) {
-				t.Errorf("%s, %s: %d of %d bytes back, %v", name, what, k, len(src), err)
+			k, err := c.Decompress(got, packed[:n])
+			if err != nil {
+				t.Errorf("%s, %s: Decompress: %v", name, what, err)
+			}
+			if k != len(src) || !bytes.Equal(got, src) {
+				t.Errorf("%s, %s: %d bytes, want the %d that were compressed", name, what, k, len(src))
 			}
 			if _, err := c.Decompress(got, packed[:n/2]); err == nil && n > 1 {
 				t.Errorf("%s, %s: half of it was taken for the whole", name, what)

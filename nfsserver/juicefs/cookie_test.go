@@ -189,8 +189,14 @@ func TestReplacedWhileListed(t *testing.T) {
 		got = append(got, *de)
 		return true
 	})
-	if err != nil || len(got) != 1 || string(got[0].Name) != "kept" || !got[0].HasAttr || got[0].Ref != r || got[0].Fileid != uint64(ino) {
-		t.Errorf("the rest of the listing is %+v, %v", got, err)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("the rest of the listing is %+v, %v, want one entry", got, err)
+	}
+	if name := string(got[0].Name); name != "kept" || !got[0].HasAttr {
+		t.Errorf("the entry is %q, attributes %v, want kept with attributes", name, got[0].HasAttr)
+	}
+	if got[0].Ref != r || got[0].Fileid != uint64(ino) {
+		t.Errorf("the entry is of %v, %d, want %v, %d", got[0].Ref, got[0].Fileid, r, ino)
 	}
 }
 
@@ -214,7 +220,10 @@ func TestListingsAreForgotten(t *testing.T) {
 	for ino := range meta.Ino(1 << 20) {
 		s.put(ino, s.cached(ino), new(listing))
 	}
-	if len(s.of) > cachedNames/listingCost || s.of[1<<20-1] == nil || s.of[0] != nil {
-		t.Errorf("%d small listings are kept, the first: %v", len(s.of), s.of[0] != nil)
+	if most := cachedNames / listingCost; len(s.of) > most {
+		t.Errorf("%d small listings are kept, want at most %d", len(s.of), most)
+	}
+	if first, last := s.of[0] != nil, s.of[1<<20-1] != nil; first || !last {
+		t.Errorf("kept: the first listing %v, the last %v, want only the last", first, last)
 	}
 }

@@ -27,8 +27,11 @@ func TestNewVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
-	if format.Name != "one" || format.TrashDays != 2 || format.Capacity != 1<<30 || !format.EnableACL {
-		t.Errorf("settings %+v", format)
+	if format.Name != "one" || !format.EnableACL {
+		t.Errorf("name %q, ACLs %v, want one with ACLs", format.Name, format.EnableACL)
+	}
+	if format.TrashDays != 2 || format.Capacity != 1<<30 {
+		t.Errorf("%d days of trash, %d bytes, want 2 and %d", format.TrashDays, format.Capacity, 1<<30)
 	}
 	if !format.KeyEncrypted || strings.Contains(format.SecretKey, "secret") {
 		t.Errorf("the secret key is kept as %q", format.SecretKey)

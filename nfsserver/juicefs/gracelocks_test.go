@@ -113,8 +113,12 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		next.EndGrace()
 		<-next.grace.ended
 		taken(t, "in the end", others, 60)
-		if start, end, _, err := others.Test(0, 100, nfsserver.Exclusive); err != nil || start != 60 || end != 65 {
-			t.Errorf("in the end %d to %d are locked, %v", start, end, err)
+		start, end, _, err := others.Test(0, 100, nfsserver.Exclusive)
+		if err != nil {
+			t.Errorf("Test: %v", err)
+		}
+		if start != 60 || end != 65 {
+			t.Errorf("in the end %d to %d are locked, want 60 to 65", start, end)
 		}
 		if err := again.Close(); err != nil {
 			t.Errorf("Close: %v", err)

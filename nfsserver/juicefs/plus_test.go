@@ -71,8 +71,11 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 		t.Helper()
 		for name, r := range refs {
 			de, ok := page[name]
-			if is := attrOf(t, f, r); !ok || !de.HasAttr || de.Attr != is || de.Ref != r {
-				t.Errorf("%s is %+v, want %+v", name, de, is)
+			if !ok || !de.HasAttr {
+				t.Errorf("%s: in the page %v, with attributes %v, want both", name, ok, de.HasAttr)
+			}
+			if is := attrOf(t, f, r); de.Attr != is || de.Ref != r {
+				t.Errorf("%s is %v, %+v, want %v, %+v", name, de.Ref, de.Attr, r, is)
 			}
 		}
 	}

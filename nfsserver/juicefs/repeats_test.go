@@ -163,8 +163,8 @@ func TestRepeatedAtAnother(t *testing.T) {
 		}
 		b := openShared(t, Options{Meta: url, SharedReplies: true})
 		defer closeFS(t, b)
-		if x, y := a.calls.slot.Load(), b.calls.slot.Load(); x < 0 || y < 0 || x == y {
-			t.Errorf("slots %d and %d", x, y)
+		if x, y := a.calls.slot.Load(), b.calls.slot.Load(); min(x, y) < 0 || x == y {
+			t.Errorf("slots %d and %d, want two", x, y)
 		}
 		repeated(t, a, func() *FS { return b })
 	})
@@ -353,8 +353,11 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	is := func(what string, size uint64, mtime nfsserver.Time) {
 		t.Helper()
 		got, at, err := f.Create(call, dir, "f", &timed)
-		if err != nil || got != r || at.Size != size || at.Mtime != mtime {
-			t.Errorf("%s: %v, size %d, time %v, %v, want size %d, time %v", what, got, at.Size, at.Mtime, err, size, mtime)
+		if err != nil || got != r {
+			t.Errorf("%s: %v, %v, want %v", what, got, err, r)
+		}
+		if at.Size != size || at.Mtime != mtime {
+			t.Errorf("%s: size %d, time %v, want size %d, time %v", what, at.Size, at.Mtime, size, mtime)
 		}
 	}
 	is("repeated", 10, timed.Mtime)

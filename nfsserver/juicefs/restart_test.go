@@ -126,8 +126,11 @@ func TestKilled(t *testing.T) {
 			continue
 		}
 		got := make([]byte, len(want))
-		if n, err := f.ReadAt(me, r, got, off); n != len(want) || err != nil || !bytes.Equal(got, want) {
-			t.Errorf("file %d: read %d of %d bytes, %v, or others", i, n, len(want), err)
+		if n, err := f.ReadAt(me, r, got, off); n != len(want) || err != nil {
+			t.Errorf("file %d: read %d of %d bytes, %v", i, n, len(want), err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("file %d: other bytes than those written", i)
 		}
 	}
 	counter, _, err := f.Lookup(me, f.Root(), "counter")

@@ -47,12 +47,18 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 		t.Fatalf("Setattr: %v", err)
 	}
 	_, a, err := f.Create(ann, dir, "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o2775})
-	if err != nil || a.UID != ann.UID || a.GID != 50 || a.Mode != 0o775 {
-		t.Errorf("in a directory that gives its group: %+v, %v", a, err)
+	if err != nil {
+		t.Errorf("Create: %v", err)
+	}
+	if got, want := [3]uint32{a.UID, a.GID, a.Mode}, [3]uint32{ann.UID, 50, 0o775}; got != want {
+		t.Errorf("in a directory that gives its group: uid, gid and mode %v, want %v", got, want)
 	}
 	_, a, err = f.Mkdir(bob, dir, "d", &nfsserver.SetAttr{})
-	if err != nil || a.UID != bob.UID || a.GID != 50 || a.Mode != 0o2700 {
-		t.Errorf("a directory: %+v, %v", a, err)
+	if err != nil {
+		t.Errorf("Mkdir: %v", err)
+	}
+	if got, want := [3]uint32{a.UID, a.GID, a.Mode}, [3]uint32{bob.UID, 50, 0o2700}; got != want {
+		t.Errorf("a directory: uid, gid and mode %v, want %v", got, want)
 	}
 	_, a, err = f.Create(bob, dir, "g", &nfsserver.SetAttr{Mask: nfsserver.SetGID, GID: bob.GID})
 	if err != nil || a.GID != bob.GID {

@@ -128,8 +128,11 @@ func unstable(t *testing.T, c *nfsclient.Client, root nfs3.FH) nfs3.Verf {
 		t.Errorf("UNSTABLE: %+v, %v", w, err)
 	}
 	s, err := c.Write(ctx, made.FH, []byte("y"), 1, nfs3.FileSync)
-	if err != nil || s.Committed != nfs3.FileSync || s.Verf != w.Verf {
-		t.Errorf("FILE_SYNC: %+v, %v", s, err)
+	if err != nil {
+		t.Errorf("FILE_SYNC: %v", err)
+	}
+	if s.Committed != nfs3.FileSync || s.Verf != w.Verf {
+		t.Errorf("FILE_SYNC: committed %v, verifier %x, want FILE_SYNC and %x", s.Committed, s.Verf, w.Verf)
 	}
 	return w.Verf
 }

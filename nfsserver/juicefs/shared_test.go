@@ -182,8 +182,12 @@ func sharedLocks(t *testing.T, a, b *side) {
 	if err := lb.Set(5, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("a lock that another server holds: %v", err)
 	}
-	if start, end, of, err := lb.Test(5, 20, nfsserver.Shared); err != nil || start != 0 || end != 9 || of != nfsserver.Exclusive {
-		t.Errorf("Test: %d to %d, %v, %v", start, end, of, err)
+	start, end, of, err := lb.Test(5, 20, nfsserver.Shared)
+	if err != nil || of != nfsserver.Exclusive {
+		t.Errorf("Test: %v, %v, want an exclusive lock", of, err)
+	}
+	if start != 0 || end != 9 {
+		t.Errorf("Test: %d to %d, want 0 to 9", start, end)
 	}
 	if err := lb.Set(10, 20, nfsserver.Exclusive); err != nil {
 		t.Errorf("bytes beside it: %v", err)

@@ -74,8 +74,11 @@ func TestRefusedCertificateIsNoSilence(t *testing.T) {
 			}
 			r := &watchedStorage{ObjectStorage: &refuser{err: err}, outage: outage{log: machine.LogTo(said.take)}}
 			for range 3 {
-				if got := r.Put(t.Context(), "key", nil); got == nil || r.away() || r.short() {
-					t.Errorf("%v: %v, away %v, full %v", err, got, r.away(), r.short())
+				if got := r.Put(t.Context(), "key", nil); got == nil {
+					t.Errorf("%v: Put succeeds", err)
+				}
+				if r.away() || r.short() {
+					t.Errorf("%v: away %v, full %v, want neither", err, r.away(), r.short())
 				}
 			}
 			said.mu.Lock()

@@ -62,8 +62,11 @@ func TestWrittenIsSeen(t *testing.T) {
 	r, was := create(t, f, f.Root(), "f")
 	put(t, f, r, []byte("hello"), 3)
 	told := attrOf(t, f, r)
-	if told.Size != 8 || told.Mtime == was.Mtime || told.Ctime != told.Mtime {
-		t.Errorf("after a write: %+v, before: %+v", told, was)
+	if told.Size != 8 {
+		t.Errorf("after a write: size %d, want 8", told.Size)
+	}
+	if told.Mtime == was.Mtime || told.Ctime != told.Mtime {
+		t.Errorf("after a write: mtime %v, ctime %v, want both equal, and not %v", told.Mtime, told.Ctime, was.Mtime)
 	}
 	if got := get(t, f, r, 10); got != "\x00\x00\x00hello" {
 		t.Errorf("read %q", got)
@@ -109,8 +112,12 @@ func TestChangeShows(t *testing.T) {
 	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600}); err != nil {
 		t.Fatalf("Setattr me: %v", err)
 	}
-	if a := attrOf(t, f, r); a.Mode != 0o600 || later(a.Ctime, told.Ctime) == told.Ctime || a.Mtime != told.Mtime {
-		t.Errorf("a change of the mode made %+v of %+v", a, told)
+	a := attrOf(t, f, r)
+	if a.Mode != 0o600 || a.Mtime != told.Mtime {
+		t.Errorf("after a change of the mode: mode %o, mtime %v, want 600 and %v", a.Mode, a.Mtime, told.Mtime)
+	}
+	if later(a.Ctime, told.Ctime) == told.Ctime {
+		t.Errorf("after a change of the mode: ctime %v, want a later one than %v", a.Ctime, told.Ctime)
 	}
 	old := nfsserver.Time{Sec: 1000, Nsec: 7}
 	if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMtime, Mtime: old}); err != nil {
@@ -137,8 +144,12 @@ func TestQuota(t *testing.T) {
 	closeFS(t, f) // clients learn a new quota at their next heartbeat, or when they start
 	f = reopen(t, l)
 	defer closeFS(t, f)
-	if st, err := f.Statfs(dir); err != nil || st.AvailBytes != 1<<20 || st.AvailFiles != 3 {
-		t.Errorf("Statfs: %+v, %v", st, err)
+	st, err := f.Statfs(dir)
+	if err != nil {
+		t.Errorf("Statfs: %v", err)
+	}
+	if st.AvailBytes != 1<<20 || st.AvailFiles != 3 {
+		t.Errorf("Statfs: %d bytes and %d files, want %d and 3", st.AvailBytes, st.AvailFiles, 1<<20)
 	}
 	r, _ := create(t, f, dir, "f")
 	put(t, f, r, make([]byte, 512<<10), 0)
@@ -261,8 +272,11 @@ func TestACL(t *testing.T) {
 		t.Errorf("the mode is %o", a.Mode)
 	}
 	r, a, err := f.Create(ann, dir, "f", &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o666})
-	if err != nil || a.Mode != 0o660 || a.UID != ann.UID {
-		t.Fatalf("a new file: %+v, %v", a, err)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	if a.Mode != 0o660 || a.UID != ann.UID {
+		t.Fatalf("a new file: mode %o, uid %d, want 660 and %d", a.Mode, a.UID, ann.UID)
 	}
 	if _, _, err := f.Create(bob, dir, "g", &nfsserver.SetAttr{}); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("one who may only read made a file: %v", err)
@@ -315,8 +329,11 @@ func TestDirectory(t *testing.T) {
 	}
 	defer closeFS(t, f)
 	up, _, err := f.Lookup(me, b, "..")
-	if f.Root() != b || up != b || err != nil {
-		t.Errorf("the root is %v, and .. of it %v, %v", f.Root(), up, err)
+	if err != nil {
+		t.Errorf("Lookup ..: %v", err)
+	}
+	if f.Root() != b || up != b {
+		t.Errorf("the root is %v, and .. of it %v, want %v", f.Root(), up, b)
 	}
 	if _, _, err := f.Lookup(me, f.Root(), "f"); err != nil {
 		t.Errorf("Lookup: %v", err)
@@ -364,8 +381,12 @@ func TestLocks(t *testing.T) {
 	if err := mine.Set(0, math.MaxInt64, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("over another's lock: %v", err)
 	}
-	if at, last, typ, err := mine.Test(5, 15, nfsserver.Shared); at != 10 || last != 19 || typ != nfsserver.Exclusive || err != nil {
-		t.Errorf("Test: %d to %d, %v, %v", at, last, typ, err)
+	at, last, typ, err := mine.Test(5, 15, nfsserver.Shared)
+	if err != nil || typ != nfsserver.Exclusive {
+		t.Errorf("Test: %v, %v, want an exclusive lock", typ, err)
+	}
+	if at != 10 || last != 19 {
+		t.Errorf("Test: %d to %d, want 10 to 19", at, last)
 	}
 	if _, _, typ, err := mine.Test(20, math.MaxInt64, nfsserver.Exclusive); typ != nfsserver.Unlocked || err != nil {
 		t.Errorf("Test beside it: %v, %v", typ, err)

@@ -129,12 +129,21 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 func checkShape(t *testing.T, set lockset) {
 	t.Helper()
 	for i, a := range set {
-		if i > 0 && set[i-1].start > a.start || a.start > a.end {
+		if a.start > a.end {
+			t.Fatalf("a lock from %d to %d", a.start, a.end)
+		}
+		if i > 0 && set[i-1].start > a.start {
 			t.Fatalf("out of order: %v", set)
 		}
 		for _, b := range set[i+1:] {
-			if a.owner == b.owner && (a.overlaps(b.span) || a.exclusive == b.exclusive && a.end+1 == b.start) {
-				t.Fatalf("one owner's locks %v and %v", a.span, b.span)
+			if a.owner != b.owner {
+				continue
+			}
+			if a.overlaps(b.span) {
+				t.Fatalf("one owner's locks %v and %v overlap", a.span, b.span)
+			}
+			if a.exclusive == b.exclusive && a.end+1 == b.start {
+				t.Fatalf("one owner's locks %v and %v of one kind touch", a.span, b.span)
 			}
 		}
 	}

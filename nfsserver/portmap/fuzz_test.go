@@ -67,8 +67,11 @@ func FuzzPrograms(f *testing.F) {
 		})
 		a.call(2, rpcbind.ProcNull, none{}, none{})
 		list := table.list()
-		if len(list) > maxRows || !root && len(list) != len(own) {
-			t.Errorf("%d programs", len(list))
+		if len(list) > maxRows {
+			t.Errorf("%d programs, want at most %d", len(list), maxRows)
+		}
+		if !root && len(list) != len(own) {
+			t.Errorf("%d programs after calls by others, want %d", len(list), len(own))
 		}
 		for _, b := range own {
 			b.Owner = superuser
