@@ -1,4 +1,4 @@
-// From a call on the wire to a handler and back: what all procedures on objects share.
+// The path from a call to a handler and back, common to all procedures on objects.
 
 package nfsserver
 
@@ -12,51 +12,51 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A request is a call on an object while its handler runs. It is used again for another call
-// once the results are encoded.
+// A request is a call on an object while its handler runs. It is reused for another call once the
+// results are encoded.
 type request struct {
-	object // of the handle that the arguments begin with
+	object // of the handle at the start of the arguments
 	entry  *entry
 	srv    *Server
 	call   *transport.Call
 
-	id   CallID // of a change where the FS is told of calls; else zero
-	told bool
+	id         CallID // of a change, if the FS records calls; else zero
+	identified bool
 
-	acted    bool // who was asked for, and has the user uid and group gid
+	acted    bool // who was called, and the user has this uid and gid
 	uid, gid uint32
 }
 
-// who returns the user as whom the call acts. It may take a look-up of groups, so
-// handlers that ask no permission do without.
+// who returns the call's effective user. It may look up groups, so handlers that need no permission
+// do not call it.
 func (q *request) who() Cred {
 	w := q.srv.who(q.call, q.may)
 	q.acted, q.uid, q.gid = true, w.UID, w.GID
-	if q.told {
+	if q.identified {
 		w.Call = &q.id
 	}
 	return w
 }
 
-// A handler does the work of one procedure, from its arguments to its results. It fills in
-// those parts of res that stand in the arm of its error too; the status is set by the adapter.
+// A handler does the work of one procedure, from arguments to results. It also fills in the parts
+// of res that an error's arm has; the adapter sets the status.
 type handler[A, R any] func(q *request, a *A, res *R) error
 
-// arguments is what a pointer to the arguments of a procedure can do.
+// arguments is the interface of pointers to a procedure's arguments.
 type arguments[A any] interface {
 	*A
 	DecodeXDR(d *xdr.Decoder)
 	Object() *nfs3.FH
 }
 
-// results is what a pointer to the results of a procedure can do.
+// results is the interface of pointers to a procedure's results.
 type results[R any] interface {
 	*R
 	SetStatus(s nfs3.Status)
 	EncodeXDR(e *xdr.Encoder)
 }
 
-// A frame is what one call of a procedure needs; frames are pooled, so that a call allocates
+// A frame holds the state of one call of a procedure. Frames are pooled, so a call allocates
 // nothing.
 type frame[A, R any] struct {
 	req  request
@@ -64,21 +64,21 @@ type frame[A, R any] struct {
 	res  R
 }
 
-// adapt makes of a handler what the dispatcher runs: the arguments are decoded and
-// checked, the object is found, and the results are encoded with the status of the error.
-// That the caller is believed has been checked before (authorize).
+// adapt makes a handler runnable by the dispatcher: it decodes and checks the arguments, finds the
+// object, and encodes the results with the error's status. The caller's credential has been checked
+// before (authorize).
 func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R]) func(*transport.Call) error {
 	return adaptChange[A, R, PA, PR](s, run, nil)
 }
 
-// adaptChange is adapt of a procedure that changes names or attributes, of whose calls describe
-// tells the Auditor.
+// adaptChange is adapt for a procedure that changes names or attributes. It reports each call to
+// the Auditor with describe's arguments.
 func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
 	frames := sync.Pool{New: func() any { return new(frame[A, R]) }}
 	return func(c *transport.Call) error {
 		f := frames.Get().(*frame[A, R])
 		defer func() {
-			*f = frame[A, R]{} // keeps nothing of the call
+			*f = frame[A, R]{} // drops all references to the call
 			frames.Put(f)
 		}()
 		args, res := PA(&f.args), PR(&f.res)
@@ -92,7 +92,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 			defer o.x.leave() // even if run panics
 			f.req = request{object: o, entry: e, srv: s, call: c}
 			if o.x.info.RecordsCalls && describe != nil {
-				f.req.told = true
+				f.req.identified = true
 				f.req.id.identify(c, &unread)
 			}
 			err = run(&f.req, &f.args, &f.res)
