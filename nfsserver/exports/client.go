@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is the form of a client specification.
+// kind is a client specification's form.
 type kind uint8
 
 const (
@@ -127,7 +127,7 @@ func (c *Client) Host() string {
 	return ""
 }
 
-// A Resolver has names and addresses of hosts in memory and never blocks. known is false while it
+// A Resolver has hosts' names and addresses in memory and never blocks. known is false while it
 // looks them up.
 type Resolver interface {
 	// Addrs returns a host's addresses.
@@ -136,7 +136,7 @@ type Resolver interface {
 	Names(addr netip.Addr) (names []string, known bool)
 }
 
-// A Match is the result of matching an address against an export's clients.
+// A Match is the result for an address and an export's clients.
 type Match struct {
 	Client  *Client // nil: none
 	Pending bool    // undecided: it depends on names being looked up
@@ -177,7 +177,7 @@ func (x *Export) Match(addr netip.Addr, r Resolver) (m Match) {
 }
 
 // askAhead starts look-ups of the export's other hosts beside the first unknown one, because the
-// result can depend on all of them.
+// result can depend on each.
 func askAhead(rest []*Client, r Resolver) {
 	for _, c := range rest {
 		if c.kind == byName {
@@ -199,7 +199,7 @@ func contains(addrs []netip.Addr, addr netip.Addr) bool {
 // matches reports whether one of the names fits the pattern. A star also matches dots.
 func (c *Client) matches(names []string) bool {
 	for _, name := range names {
-		if ok, _ := path.Match(c.name, name); ok { // patterns of a parsed file are valid
+		if ok, _ := path.Match(c.name, name); ok { // patterns in a parsed file are valid
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // nobody is the user and group of squashed callers without anonuid and anongid.
 const nobody = 65534
 
-// A File is a parsed exports file, with the exports in the order of their first lines.
+// A File is a parsed exports file, with the exports ordered by their first lines.
 type File struct {
 	Exports []*Export
 }
@@ -39,19 +39,19 @@ type Export struct {
 	Clients []Client
 	Whole   Whole
 
-	ranked []*Client // by rank, then in the order of the file: Match takes the first that matches
+	ranked []*Client // by rank, then in file order: Match takes the first that matches
 }
 
 // Whole holds the options of an export as a whole: all its clients have the same.
 type Whole struct {
 	CrossMounts  bool   // crossmnt: file systems mounted below are served, too
-	NoHide       bool   // nohide: clients of an outer export enter this one
+	NoHide       bool   // nohide: an outer export's clients enter this one
 	SubtreeCheck bool   // a handle is stale once its file has left the directory
 	HasFSID      bool   // fsid= is given
 	FSID         uint64 // its number; 0 for "root"; for a UUID its two halves, xored
 }
 
-// A Client is one client specification of an export, with its options.
+// A Client is one client specification in an export, with its options.
 type Client struct {
 	Spec    string // as in the file
 	Options Options

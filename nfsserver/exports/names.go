@@ -32,9 +32,9 @@ type Lookup interface {
 }
 
 // Names is a Resolver that queries a name service and caches the results. A name of an address
-// counts only if it resolves back to the address, because the owner of an address can give it any
-// name. An old result is used during the next look-up, but not for longer than staleAge: the
-// address may have another owner by then. Its methods may be called concurrently.
+// counts only if it resolves back to the address, because an address's owner can give it any name.
+// An old result is used during the next look-up, but not for longer than staleAge: the address may
+// have another owner by then. Its methods may be called concurrently.
 type Names struct {
 	// Set once.
 	lookup Lookup
@@ -45,7 +45,7 @@ type Names struct {
 	names table[netip.Addr, string]
 }
 
-// A table holds the results of one kind of query. Addresses, chosen by clients, have another table
+// A table holds the results for one kind of query. Addresses, chosen by clients, have another table
 // than hosts, named by the exports file, so neither displaces the other.
 type table[K comparable, T any] struct {
 	answers map[K]*answer[T]
@@ -160,8 +160,8 @@ func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, fai
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
 		if _, err := netip.ParseAddr(name); err == nil {
-			// Skip an address in place of a name. The owner of addr can make a name server return
-			// it, with a zone of any text, and it would resolve to itself without a look-up.
+			// Skip an address in place of a name. addr's owner can make a name server return it,
+			// with a zone of any text, and it would resolve to itself without a look-up.
 			continue
 		}
 		addrs, err := n.lookup.LookupNetIP(ctx, "ip", name)

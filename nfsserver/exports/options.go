@@ -91,8 +91,8 @@ func Words() (words []Word) {
 	return words
 }
 
-// options parses a list of options up to a byte of stop or the end of the word. It records mistakes
-// in single options, and continues.
+// options parses a list of options up to a byte in stop or the word's end. It records mistakes in
+// single options, and continues.
 func (p *parser) options(o *Options, stop string) error {
 	seen := map[string]string{}
 	for {

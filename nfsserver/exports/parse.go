@@ -25,7 +25,7 @@ type parser struct {
 	mistakes []error
 }
 
-// An identity is equal for all specifications of the same clients in an export.
+// An identity is equal for all specifications that mean the same clients in an export.
 type identity struct {
 	x    *Export
 	kind kind
@@ -43,8 +43,8 @@ func (p *parser) keep(err error) {
 	}
 }
 
-// Parse parses the text of an exports file. Errors have type *Error and contain name as the file's
-// name. Parse returns the first mistake.
+// Parse parses an exports file's text. Errors have type *Error and contain name as the file's name.
+// Parse returns the first mistake.
 func Parse(name string, text []byte) (*File, error) {
 	f, mistakes := ParseAll(name, text)
 	if len(mistakes) > 0 {
@@ -133,7 +133,7 @@ func (p *parser) exportfsBreak() {
 	}
 }
 
-// checkPath returns the clean form of the path that begins at offset at.
+// checkPath cleans the path that begins at offset at.
 func (p *parser) checkPath(at int, dir string) (string, error) {
 	switch {
 	case !strings.HasPrefix(dir, "/"):
@@ -182,7 +182,7 @@ func (p *parser) client(x *Export, o Options) error {
 	return p.join(begin, x, c)
 }
 
-// detached describes the mistake of options without a client directly before them. exports(5) would
+// detached describes a mistake: options without a client directly before them. exports(5) would
 // apply them to all hosts.
 func (p *parser) detached(x *Export) string {
 	line, _ := p.place(p.at)

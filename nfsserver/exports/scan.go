@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// A scanner reads the bytes of a file. A line ending with a backslash continues in the next one;
+// A scanner reads a file's bytes. A line ending with a backslash continues in the next one;
 // backslash and line end count as a blank.
 type scanner struct {
 	file string
@@ -55,7 +55,7 @@ func (s *scanner) place(at int) (line, column int) {
 	return 1 + s.line, 1 + at - s.begins
 }
 
-// peek returns the next byte, or a line end at the end of the text.
+// peek returns the next byte, or a line end after the text.
 func (s *scanner) peek() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]
@@ -171,7 +171,7 @@ func (s *scanner) octal() (byte, error) {
 	return byte(n), nil
 }
 
-// until returns the text up to one of the bytes in stop, or to the end of the word.
+// until returns the text up to a byte in stop, or to the word's end.
 func (s *scanner) until(stop string) string {
 	begin := s.at
 	for !s.wordEnd() && !strings.ContainsRune(stop, rune(s.peek())) {

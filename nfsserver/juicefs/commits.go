@@ -25,7 +25,7 @@ func newCommits(m meta.Meta, timeOf func(meta.Ino, nfsserver.Time) nfsserver.Tim
 	return &commits{Meta: m, timeOf: timeOf, failed: map[meta.Ino]bool{}}
 }
 
-// Write commits a slice of a file. JuiceFS passes the time of the writer's last copy. The time
+// Write commits a file's slice. JuiceFS passes the time of the writer's last copy. The time
 // reported by getattr is a moment later; setting it afterwards would be a second transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
 	mtime := c.timeOf(ino, asTime(at.Unix(), uint32(at.Nanosecond())))

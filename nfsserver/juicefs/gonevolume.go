@@ -91,8 +91,8 @@ func (o *openVolumes) heartbeatEnds() {
 type look struct{ there, answered bool }
 
 // look checks all volumes. An unresponsive metadata service delays only the close of its own
-// volume. ended is the number of heartbeats ended before: the volume of a heartbeat that ends
-// meanwhile may have been checked too early.
+// volume. ended is the number of heartbeats ended before: if another one ends meanwhile its volume
+// may have been checked too early.
 func (o *openVolumes) look() (found map[*FS]*look, ended int) {
 	found = map[*FS]*look{}
 	o.mu.Lock()

@@ -26,7 +26,7 @@ func (f *FS) ref(ino meta.Ino, t nfsserver.FileType) nfsserver.Ref {
 	return r
 }
 
-// parse splits a Ref. No Ref has the numbers of the trash and of JuiceFS's own files.
+// parse splits a Ref. No Ref has the number of a trash directory or a file of JuiceFS's own.
 func (f *FS) parse(r *nfsserver.Ref) (ino meta.Ino, t nfsserver.FileType, err error) {
 	b := r.Bytes()
 	if len(b) != refSize || binary.BigEndian.Uint64(b) != f.volume || f.gone.Load() {

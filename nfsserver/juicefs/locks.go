@@ -44,7 +44,7 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 // are held, regardless of the lock manager's grace period and the time spent opening.
 func (f *FS) EndGrace() { f.grace.endGrace() }
 
-// lockTypes are JuiceFS's types of locks, those of fcntl(2).
+// lockTypes are JuiceFS's lock types, as in fcntl(2).
 var lockTypes = [...]uint32{nfsserver.Unlocked: syscall.F_UNLCK, nfsserver.Shared: syscall.F_RDLCK, nfsserver.Exclusive: syscall.F_WRLCK}
 
 // Set locks or releases bytes. It does not wait for another client.

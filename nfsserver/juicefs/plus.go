@@ -1,5 +1,4 @@
-// Attributes of all names of a directory with one query, where that costs less than one query for
-// each.
+// Attributes of a whole directory's names with one query, where that costs less than one for each.
 
 package juicefs
 
@@ -8,14 +7,14 @@ import (
 )
 
 const (
-	// eachCosts is the cost of one query for a name's attributes, in names of a directory read as a
-	// whole with attributes: some 20 µs of the server's time against 3.
+	// eachCosts is the cost of a query for one name's attributes, measured in names of a whole
+	// directory read with attributes: some 20 µs of the server's time against 3.
 	eachCosts = 8
 	// mostAtOnce bounds the names read this way: they take 300 bytes each.
 	mostAtOnce = 1 << 15
 )
 
-// attrs are the attributes of a directory's objects at one moment of this call.
+// attrs are the attributes of a directory's objects at one moment in this call.
 type attrs struct {
 	asked  bool
 	closed uint64 // value of files.closes just before

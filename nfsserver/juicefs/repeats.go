@@ -69,7 +69,7 @@ func (f *FS) mac(op byte, id *nfsserver.CallID, n uint64) (sum [sha256.Size]byte
 // period returns the number of a time's period.
 func period(t time.Time) uint64 { return uint64(t.Unix()) / uint64(markPeriod/time.Second) }
 
-// mark returns the mark of an object of type t made by the call in a period; 0: none. All services
+// mark returns the mark for an object of type t made by the call in a period; 0: none. All services
 // store 31 bits.
 func (f *FS) mark(id *nfsserver.CallID, t nfsserver.FileType, in uint64) uint32 {
 	if id == nil || t == nfsserver.TypeBlock || t == nfsserver.TypeChar {

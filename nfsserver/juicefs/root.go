@@ -31,7 +31,7 @@ type rootAnswer struct {
 	no   syscall.Errno
 }
 
-// get returns the result of a call of ask that began after get.
+// get returns ask's result from a call begun after get.
 func (r *rootAttr) get(ask func(*meta.Attr) syscall.Errno) (meta.Attr, syscall.Errno) {
 	r.mu.Lock()
 	w, before := r.next, r.asked

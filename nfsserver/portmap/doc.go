@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Bindings returns the bindings of one program at one address, by the transport "tcp", "udp" or
-// "rdma". The unspecified IPv6 address also accepts IPv4 callers, so it gets an IPv4 binding, too.
+// Bindings returns one program's bindings at one address, by the transport "tcp", "udp" or "rdma".
+// The unspecified IPv6 address also accepts IPv4 callers, so it gets an IPv4 binding, too.
 func Bindings(prog, vers uint32, transport string, at netip.AddrPort) []rpcbind.Binding {
 	v4 := rpcbind.Binding{Prog: prog, Vers: vers, Netid: transport, Addr: rpcbind.UniversalAddr(at)}
 	if at.Addr().Unmap().Is4() {
@@ -29,7 +29,7 @@ func Bindings(prog, vers uint32, transport string, at netip.AddrPort) []rpcbind.
 	return []rpcbind.Binding{v4, v6}
 }
 
-// A service is the key of a Binding.
+// A service is a Binding's key.
 type service struct {
 	prog, vers uint32
 	netid      string

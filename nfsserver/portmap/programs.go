@@ -19,7 +19,7 @@ import (
 //
 // All callers may query it. Only local root and the process's own user may change it, identified by
 // the kernel as the owner of the call's socket. CALLIT, BCAST and INDIRECT are missing: they would
-// make a port mapper call other programs on behalf of its callers.
+// make a port mapper call other programs for its callers.
 func (t *Table) Programs() []*transport.Program {
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}
 	ask := func(name string, run func(*transport.Call) error) transport.Procedure {
@@ -75,7 +75,7 @@ func args(c *transport.Call, v xdr.Unmarshaler) error {
 	return c.ArgsErr()
 }
 
-// pmapNetids are the transports of version 2, which supports only IPv4.
+// pmapNetids are version 2's transports, only for IPv4.
 var pmapNetids = map[uint32]string{rpcbind.TCP: rpcbind.NetTCP, rpcbind.UDP: rpcbind.NetUDP}
 
 // pmapSet is SET of version 2: an IPv4 binding at all addresses of this machine.
@@ -91,7 +91,7 @@ func (t *Table) pmapSet(c *transport.Call) error {
 	return nil
 }
 
-// pmapUnset removes a program from all transports of version 2, regardless of the protocol in the
+// pmapUnset removes a program from all version-2 transports, regardless of the protocol in the
 // arguments (RFC 1833 §3.2).
 func (t *Table) pmapUnset(c *transport.Call) error {
 	var m rpcbind.Mapping
@@ -183,7 +183,7 @@ func reachable(at netip.AddrPort, asked string) netip.AddrPort {
 	return netip.AddrPortFrom(here.Addr(), at.Port())
 }
 
-// netidOf returns the transport of a call.
+// netidOf returns a call's transport.
 func netidOf(remote net.Addr) string {
 	netid, ip := rpcbind.NetTCP, net.IP(nil)
 	switch a := remote.(type) {

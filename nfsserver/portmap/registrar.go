@@ -23,7 +23,7 @@ var ErrNone = errors.New("no rpcbind runs on this machine")
 // A ConflictError reports a program that another server has registered, and serves.
 type ConflictError struct {
 	Binding rpcbind.Binding // ours, not registered
-	Other   string          // universal address of the other server
+	Other   string          // the other server's universal address
 }
 
 func (e *ConflictError) Error() string {
@@ -38,7 +38,7 @@ func (e *ConflictError) Error() string {
 const (
 	rpcbindSocket = "/run/rpcbind.sock"
 	askTimeout    = 5 * time.Second
-	// lookEvery is the interval of checking our registrations: a restarted rpcbind has lost them.
+	// lookEvery is the interval between checks: a restarted rpcbind has lost them.
 	lookEvery = 15 * time.Second
 )
 
@@ -218,7 +218,7 @@ type nothing struct{}
 
 func (nothing) EncodeXDR(*xdr.Encoder) {}
 
-// call makes one call of rpcbind version 4.
+// call makes one rpcbind version 4 call.
 func call(ctx context.Context, c *transport.Client, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	p := transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.Version4, Proc: proc, Name: "RPCBPROC", MaxReply: rpcbind.MaxList}
 	return c.Call(ctx, &p, args, res, nil, 0)

@@ -1,4 +1,4 @@
-// The port mapper's table of programs and their addresses.
+// The port mapper's table: programs and their addresses.
 
 package portmap
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// maxRows bounds the registrations of other local programs.
+// maxRows bounds other local programs' registrations.
 const maxRows = 1024
 
 // netids are the supported transports. A registration with any other is refused.
@@ -26,11 +26,11 @@ type Table struct {
 
 type row struct {
 	at    netip.AddrPort
-	owner string // user of the registering process, as DUMP reports it
+	owner string // the registering process's user, as DUMP reports it
 	own   bool   // set by the process with the Table: no caller can remove it
 }
 
-// NewTable returns a Table with the bindings own. Callers of the port mapper cannot remove them.
+// NewTable returns a Table with the bindings own. The port mapper's callers cannot remove them.
 func NewTable(own []rpcbind.Binding) *Table {
 	t := &Table{rows: map[service]row{}}
 	t.Add(own)
