@@ -35,8 +35,11 @@ func TestReservedPortEdge(t *testing.T) {
 // TestGroupsOfMachine: the machine's own database is asked.
 func TestGroupsOfMachine(t *testing.T) {
 	gid, gids, err := FileGroups(0)
-	if err != nil || gid != 0 || !slices.Contains(gids, 0) {
-		t.Errorf("root: %d, %d, %v", gid, gids, err)
+	if err != nil {
+		t.Errorf("FileGroups: %v", err)
+	}
+	if gid != 0 || !slices.Contains(gids, 0) {
+		t.Errorf("root: primary group %d, groups %d, want 0 in both", gid, gids)
 	}
 	if _, _, err := FileGroups(3_999_999_999); err == nil {
 		t.Error("a user that there is not has groups")
@@ -48,8 +51,11 @@ func TestGroupsOfUnknownUser(t *testing.T) {
 	table := groupTable{lookup: func(uint32) (uint32, []uint32, error) { return 5, []uint32{6}, errors.New("no such user") }}
 	w := Cred{UID: 1000, GID: 5, GIDs: []uint32{5, 6, 7}}
 	table.limit(&w)
-	if w.UID != 1000 || w.GID != Nobody || len(w.GIDs) != 0 {
-		t.Errorf("%+v", w)
+	if w.UID != 1000 || w.GID != Nobody {
+		t.Errorf("user %d, group %d, want 1000 and %d", w.UID, w.GID, Nobody)
+	}
+	if len(w.GIDs) != 0 {
+		t.Errorf("groups %d, want none", w.GIDs)
 	}
 }
 

@@ -69,8 +69,11 @@ func TestMount(t *testing.T) {
 			}
 			var e mount3.ExportRes
 			c.mountCall(mount3.ProcExport, void{}, &e)
-			if len(e.Exports) != 3 || e.Exports[0].Dir != "/x" || len(e.Exports[0].Groups) != 0 {
-				t.Errorf("EXPORT: %+v", e)
+			if len(e.Exports) != 3 {
+				t.Fatalf("EXPORT: %+v, want 3 exports", e)
+			}
+			if x := e.Exports[0]; x.Dir != "/x" || len(x.Groups) != 0 {
+				t.Errorf("EXPORT: %+v first, want /x without groups", x)
 			}
 			if d := dump(c); !slices.Contains(d, "127.0.0.1 /x/dir/sub") {
 				t.Errorf("DUMP: %v", d)

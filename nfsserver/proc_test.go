@@ -374,8 +374,8 @@ func TestMakeOthers(t *testing.T) {
 				continue // not here
 			}
 			c.want("MKNOD "+typ.String(), res.Status, want)
-			if want == nfs3.OK && (res.Attr.Attr.Type != typ || res.Attr.Attr.Mode != 0o600) {
-				t.Errorf("MKNOD %v: %+v", typ, res.Attr)
+			if is := res.Attr.Attr; want == nfs3.OK && (is.Type != typ || is.Mode != 0o600) {
+				t.Errorf("MKNOD %v: %v with mode %o, want mode 600", typ, is.Type, is.Mode)
 			}
 			if typ == nfs3.TypeChr && res.Attr.Attr.Rdev != (nfs3.Specdata{Major: 1, Minor: 3}) {
 				t.Errorf("MKNOD: device %+v", res.Attr.Attr.Rdev)

@@ -96,8 +96,14 @@ func (c *client) listPlus(dir nfs3.FH, dircount, maxcount uint32) (names []strin
 		for _, e := range res.Entries {
 			names, cookie = append(names, string(e.Name)), e.Cookie
 			dirBytes += nfs3.EntrySize(len(e.Name))
-			if string(e.Name) != ".." && (!e.Attr.Present || !e.FH.Present || e.Fileid != e.Attr.Attr.Fileid) {
-				c.Fatalf("READDIRPLUS %q: %+v", e.Name, e)
+			if string(e.Name) == ".." {
+				continue
+			}
+			if !e.Attr.Present || !e.FH.Present {
+				c.Fatalf("READDIRPLUS %q: attributes %v, handle %v, want both", e.Name, e.Attr.Present, e.FH.Present)
+			}
+			if e.Fileid != e.Attr.Attr.Fileid {
+				c.Fatalf("READDIRPLUS %q: fileid %d, in its attributes %d", e.Name, e.Fileid, e.Attr.Attr.Fileid)
 			}
 		}
 		if len(res.Entries) > 1 && dirBytes > int(dircount) {
@@ -234,8 +240,8 @@ func TestReaddirErrors(t *testing.T) {
 		c.want("READDIR with another verifier", res.Status, nfs3.ErrBadCookie)
 		for _, odd := range []uint64{1 << 63, 1<<64 - 1, 1<<63 - 1, 12345} {
 			res, _ = c.readdir(nfs3.ReaddirArgs{Dir: c.root, Cookie: odd, Verf: first.Verf, Count: 4096})
-			if res.Status != nfs3.OK && res.Status != nfs3.ErrBadCookie && res.Status != nfs3.ErrInval {
-				t.Errorf("READDIR at cookie %#x: %v", odd, res.Status)
+			if possible := []nfs3.Status{nfs3.OK, nfs3.ErrBadCookie, nfs3.ErrInval}; !slices.Contains(possible, res.Status) {
+				t.Errorf("READDIR at cookie %#x: %v, want one of %v", odd, res.Status, possible)
 			}
 		}
 		if n := len(c.list(c.root, 4096)); n != 3 {
