@@ -67,15 +67,15 @@ func TestDriveEnds(t *testing.T) {
 					d.qp.Close()
 					limit := time.Duration(0) // what is done here needs no clock
 					if how.peers {
-						limit = 2 * restTick
+						limit = 2 * parkTick
 					}
 					if e := time.Since(start); e > limit {
 						t.Errorf("ends after %v", e)
 					}
-					if r := d.reader(); r != readLoop {
-						t.Errorf("reader %d after the end", r)
+					if r := d.owner(); r != ownerLoop {
+						t.Errorf("owner %d after the end", r)
 					}
-					if driving && <-took > 2*restTick {
+					if driving && <-took > 2*parkTick {
 						t.Error("the driver stays")
 					}
 					d.wantCause(how.want)
@@ -108,7 +108,7 @@ func TestFINAtRest(t *testing.T) {
 		start := time.Now()
 		d.theirs.Close()
 		<-d.qp.Done()
-		if e := time.Since(start); e > restTick || d.qp.Err() != io.EOF {
+		if e := time.Since(start); e > parkTick || d.qp.Err() != io.EOF {
 			t.Error(e, d.qp.Err())
 		}
 	})
@@ -150,9 +150,9 @@ func TestAbortByDriver(t *testing.T) {
 func TestEndWhileRecalled(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
-		time.Sleep(2*restTick - 1) // about to be recalled
+		time.Sleep(2*parkTick - 1) // about to be recalled
 		streamOf(d.qp).fail(errors.New("first"))
-		if e := <-took; e > 4*restTick { // a tick more each time that the deadline of the end has hidden the recall's
+		if e := <-took; e > 4*parkTick { // a tick more each time that the deadline of the end has hidden the recall's
 			t.Error("the driver stays for ", e)
 		}
 		start := time.Now()

@@ -23,17 +23,17 @@ func TestDrive(t *testing.T) {
 		d.rest()
 		for range 20 {
 			took := d.drive()
-			d.wantReader(readDriver)
+			d.wantOwner(ownerCaller)
 			d.answer()
 			if <-took > 0 {
 				t.Fatal("an answer that is there was waited for")
 			}
 		}
-		if n := d.by[readDriver].Load(); n != 20 {
+		if n := d.by[ownerCaller].Load(); n != 20 {
 			t.Errorf("%d of 20 answers were handled by who waited for them", n)
 		}
-		time.Sleep(2 * restTick)
-		d.wantReader(readLoop) // which waits for the socket again, with no clock
+		time.Sleep(2 * parkTick)
+		d.wantOwner(ownerLoop) // which waits for the socket again, with no clock
 	})
 }
 
@@ -45,7 +45,7 @@ func TestDriveTCP(t *testing.T) {
 		a, b := pipeTCP(t)
 		d := newDriven(t, cfg, a, b)
 		go d.echo(b, 100_000)
-		for calls := 0; d.by[readDriver].Load() < 100; calls++ { // a machine that is slow has fewer of them
+		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a machine that is slow has fewer of them
 			done := d.ask()
 			d.qp.Drive(func() bool { // called by who drives
 				if keeps := streamOf(d.qp).rx.keep; keeps != cfg.KeepThreads {
@@ -58,7 +58,7 @@ func TestDriveTCP(t *testing.T) {
 				until(t, done)
 			}
 			if calls == 100_000 || d.qp.Err() != nil {
-				t.Fatalf("%v: %d of %d calls: %v", cfg, d.by[readDriver].Load(), calls, d.qp.Err())
+				t.Fatalf("%v: %d of %d calls: %v", cfg, d.by[ownerCaller].Load(), calls, d.qp.Err())
 			}
 		}
 		d.qp.Close()
@@ -90,16 +90,16 @@ func TestDriveOthers(t *testing.T) {
 		other := d.ask()
 		d.qp.Rouse()
 		d.qp.Drive(other) // somebody drives already
-		if d.wantReader(readDriver); other() {
+		if d.wantOwner(ownerCaller); other() {
 			t.Fatal("answered")
 		}
 		d.answer()
 		if <-took > 0 {
 			t.Error("the driver waited for the other's answer")
 		}
-		d.wantReader(readLoop) // at once, and not when the clock says so
+		d.wantOwner(ownerLoop) // at once, and not when the clock says so
 		d.answer()
-		if synctest.Wait(); !other() || d.by[readLoop].Load() != 1 {
+		if synctest.Wait(); !other() || d.by[ownerLoop].Load() != 1 {
 			t.Error("nobody reads for who does not drive")
 		}
 	})
@@ -111,7 +111,7 @@ func TestRouse(t *testing.T) {
 		d.rest()
 		d.ask()
 		d.qp.Rouse()
-		d.wantReader(readLoop)
+		d.wantOwner(ownerLoop)
 	})
 }
 
@@ -120,14 +120,14 @@ func TestRestIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		<-d.drive()
 		d.onHandle = func() {
-			if d.reader() == readEnding {
+			if d.owner() == ownerWanted {
 				d.onHandle = nil
 				d.ask()
 				d.qp.Rouse()
 			}
 		}
 		d.answer()
-		d.wantReader(readLoop)
+		d.wantOwner(ownerLoop)
 		if d.onHandle != nil {
 			t.Error("the receive loop did not say that it is about to rest")
 		}
@@ -144,17 +144,10 @@ func TestRestIsTaken(t *testing.T) {
 			d.onHandle = func() {
 				d.onHandle = nil
 				done := d.ask()
-				var left atomic.Bool // it has looked, and gone, before this goroutine looked
-				go func() {
-					d.qp.Drive(done)
-					left.Store(true)
-				}()
-				for r := &streamOf(d.qp).reading; r.claims.Load() == 0 && r.state.Load() == readEnding && !left.Load(); {
-					runtime.Gosched()
-				}
+				go d.qp.Drive(done)
 			}
 			d.answer()
-			if synctest.Wait(); d.reader() == readDriver {
+			if synctest.Wait(); d.owner() == ownerCaller {
 				taken++
 			}
 			d.answer()
@@ -198,13 +191,13 @@ func TestWaiterDrivesNext(t *testing.T) {
 				}
 			}()
 			synctest.Wait()
-			if r := s.reading.state.Load(); r != readLoop {
-				k.t.Fatalf("reader %d, want the receive loop", r)
+			if r := s.right.owner(); r != ownerWanted {
+				k.t.Fatalf("owner %d, want the receive loop, with a caller that wants the right", r)
 			}
 			var msn uint32
 			k.say(messages(&msn, 1))
 			synctest.Wait()
-			if s.reading.state.Load() == readDriver {
+			if s.right.owner() == ownerCaller {
 				taken++
 			}
 			k.say(messages(&msn, 1))
@@ -220,19 +213,19 @@ func TestWaiterDrivesNext(t *testing.T) {
 // takes in what comes later; after that many calls are made before one drives again.
 func TestRecall(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
-		if took := <-d.begin(); took > 2*restTick {
+		if took := <-d.begin(); took > 2*parkTick {
 			t.Errorf("driven for %v", took)
 		}
 		time.Sleep(time.Hour) // nothing is left of the interruption
-		d.wantReader(readLoop)
+		d.wantOwner(ownerLoop)
 		d.answer()
-		if synctest.Wait(); d.by[readLoop].Load() != 1 || d.qp.Err() != nil {
-			t.Fatal(d.by[readLoop].Load(), d.qp.Err())
+		if synctest.Wait(); d.by[ownerLoop].Load() != 1 || d.qp.Err() != nil {
+			t.Fatal(d.by[ownerLoop].Load(), d.qp.Err())
 		}
 		for range wait.Passes {
 			<-d.drive()
 			d.answer()
-			d.wantReader(readLoop)
+			d.wantOwner(ownerLoop)
 		}
 		d.rest()
 	})
@@ -243,13 +236,13 @@ func TestRecallBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
 		for range 10 {
-			time.Sleep(restTick / 4)
+			time.Sleep(parkTick / 4)
 			d.fpdu(tagged(0xc1, 0x40, 1, 0, nil))
 		}
-		if <-took > 2*restTick {
+		if <-took > 2*parkTick {
 			t.Error("it goes on")
 		}
-		d.wantReader(readLoop)
+		d.wantOwner(ownerLoop)
 	})
 }
 
@@ -263,7 +256,7 @@ func TestDriveBesideHandler(t *testing.T) {
 			if !seen {
 				seen = true
 				d.answer()
-				for d.reader() != readDriver || wire.Unread() > 0 {
+				for d.owner() != ownerCaller || wire.Unread() > 0 {
 					runtime.Gosched()
 				}
 				for range 1000 { // the driver has it handled by us, and looks whether it is done
@@ -312,7 +305,7 @@ func TestNotDriven(t *testing.T) {
 		for range 3 {
 			<-d.drive()
 			d.answer()
-			d.wantReader(readLoop)
+			d.wantOwner(ownerLoop)
 		}
 	})
 }

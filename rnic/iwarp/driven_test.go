@@ -22,8 +22,8 @@ type driven struct {
 	answers      int // that the peer has sent
 
 	asked, got atomic.Int64
-	by         [readers]atomic.Int64 // answers, by who had the right to read when they were handled
-	onHandle   func()                // not nil: runs first in the handler
+	by         [owners]atomic.Int64 // answers, by who had the right to read when they were handled
+	onHandle   func()               // not nil: runs first in the handler
 }
 
 // newDriven connects such a QP over one end of a connection; the test has the other.
@@ -80,7 +80,7 @@ func (d *driven) handle() {
 	var wc [1]rnic.WC
 	for d.cq.Poll(wc[:]) > 0 {
 		if wc[0].Op == rnic.OpRecv && wc[0].Status == rnic.WCSuccess {
-			d.by[streamOf(d.qp).reading.state.Load()].Add(1)
+			d.by[streamOf(d.qp).right.owner()].Add(1)
 			d.got.Add(1)
 			d.qp.PostRecv(rnic.RecvWR{ID: 1})
 		}
@@ -113,14 +113,14 @@ func (d *driven) answer() {
 	d.fpdu(untagged(0x41, 0x43, 0, 0, uint32(d.answers), 0, nil))
 }
 
-func (d *driven) reader() reader { return streamOf(d.qp).reading.state.Load() }
+func (d *driven) owner() owner { return streamOf(d.qp).right.owner() }
 
-// wantReader demands that, once all is at rest, this one has the right to read.
-func (d *driven) wantReader(want reader) {
+// wantOwner demands that, once all is at rest, this one has the right to read.
+func (d *driven) wantOwner(want owner) {
 	d.t.Helper()
 	synctest.Wait()
-	if got := d.reader(); got != want {
-		d.t.Fatalf("reader %d, want %d", got, want)
+	if got := d.owner(); got != want {
+		d.t.Fatalf("owner %d, want %d", got, want)
 	}
 }
 
@@ -128,9 +128,9 @@ func (d *driven) wantReader(want reader) {
 func (d *driven) rest() {
 	d.t.Helper()
 	<-d.drive()
-	d.wantReader(readLoop)
+	d.wantOwner(ownerWanted)
 	d.answer()
-	d.wantReader(readNobody)
+	d.wantOwner(ownerNone)
 }
 
 // begin has a caller drive, and wait for an answer.
@@ -138,6 +138,6 @@ func (d *driven) begin() <-chan time.Duration {
 	d.t.Helper()
 	d.rest()
 	took := d.drive()
-	d.wantReader(readDriver)
+	d.wantOwner(ownerCaller)
 	return took
 }

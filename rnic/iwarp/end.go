@@ -56,7 +56,7 @@ func (s *stream) end(err error, quick bool) {
 	if s.link != nil {
 		s.link.conn().SetWriteDeadline(past) // a waiting transmitter wakes
 		s.wakeTx()
-		s.reading.rouse() // it sees the end of the input
+		s.right.notify() // it sees the end of the input
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *stream) end(err error, quick bool) {
 // it ends the stream, that is on its way in and is the better reason.
 func (s *stream) sendFailed(err error) {
 	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
-		s.reading.rouse() // the end of the input is awaited
+		s.right.notify() // the end of the input is awaited
 		t := time.NewTimer(reasonTime)
 		defer t.Stop()
 		select {
@@ -158,7 +158,7 @@ func (s *stream) finish() {
 	s.finDue = true
 	s.mu.Unlock()
 	s.wakeTx()
-	s.reading.rouse() // the peer's FIN is awaited
+	s.right.notify() // the peer's FIN is awaited
 }
 
 // takeFIN reports, once, that FIN is due.

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	onReader = watchReader
+	onOwner = watchOwner
 	code := m.Run()
 	if n := leftOver(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines left\n", n)
@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func watchReader(from, to reader) {
-	if !slices.Contains(readerNext[from], to) {
-		panic(fmt.Sprintf("reader %d cannot become %d", from, to))
+func watchOwner(from, to owner) {
+	if !slices.Contains(nextOwners[from], to) {
+		panic(fmt.Sprintf("owner %d cannot become %d", from, to))
 	}
 }
 

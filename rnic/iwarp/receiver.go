@@ -3,8 +3,10 @@
 package iwarp
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"sync"
 
@@ -25,6 +27,7 @@ type receiver struct {
 	busy  bool     // a read filled the small buffer, so take a large one when there is input
 	head  int      // bytes that the last read has placed directly
 	woken bool     // a goroutine that waited for completions has been woken, and not been given way to
+	err   error    // that has ended the input
 	keep  bool     // who waits next keeps his thread, and the scheduler's processor with it: see look.Sleeper
 
 	mu sync.Mutex
@@ -81,8 +84,21 @@ func (r *receiver) consume() error {
 	return err
 }
 
-// fill reads once. io.EOF comes only on an FPDU boundary.
+// fill reads once. io.EOF comes only on an FPDU boundary. An error stays: it is returned to each
+// goroutine that has the receive right after that.
 func (r *receiver) fill(l link) error {
+	if r.err == nil {
+		r.err = r.read(l)
+	}
+	err := r.err
+	if errors.Is(err, os.ErrDeadlineExceeded) { // an interruption, which ends nothing by itself
+		r.err = nil
+	}
+	return err
+}
+
+// read is fill of a receiver whose input has not ended.
+func (r *receiver) read(l link) error {
 	r.head = 0
 	n, err := l.read(r)
 	// The read went into the placement first, and into the buffer with what was more.

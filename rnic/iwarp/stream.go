@@ -39,7 +39,7 @@ type stream struct {
 	tx   transmitter
 	rx   receiver
 
-	reading reading
+	right   receiveRight
 	lending lending
 	parts   parts
 	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
@@ -61,7 +61,7 @@ type stream struct {
 func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
-	s.reading.init()
+	s.right.init()
 	s.lending.init(s)
 	s.parts.latest = &p.latest
 	s.tx.s = s
@@ -170,16 +170,19 @@ func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
 		came, sends := s.rx.in.Messages(), s.sends.Load()
-		ending := err == nil && s.reading.ending()
+		// Read before the batch: a caller that wants the right since then waits for a reply, so the
+		// loop would have to reclaim it at once.
+		offers := err == nil && s.right.wanted()
 		if err == nil {
-			s.digest(never)
+			// No linger before an offer: a woken caller takes the right and transmits by itself.
+			s.digest(func() bool { return offers })
 		}
 		s.rx.keep = s.answered(came, sends)
 		if !s.runLent() {
 			return
 		}
-		if ending {
-			err = s.rest()
+		if offers {
+			s.offerRight()
 		}
 		if err != nil {
 			s.inputEnded(err)
@@ -303,7 +306,7 @@ func (s *stream) wakeTx() {
 
 // AddTo implements tally.Source, for a stream that has been started.
 func (s *stream) AddTo(t tally.Table) {
-	s.reading.AddTo(t)
+	s.right.AddTo(t)
 	t.Add("lend", s.lending.lead.Counts().Tally())
 	t.Add("early_part", s.parts.tally.Counts())
 	if l, ok := s.link.(*tcpLink); ok {

@@ -71,7 +71,7 @@ func TestDrivesAreCounted(t *testing.T) {
 		drive := func() tally.Counts { return tallyOf(d.qp)["drive"] }
 		before := drive()
 		took := d.drive()
-		d.wantReader(readDriver)
+		d.wantOwner(ownerCaller)
 		d.answer()
 		<-took
 		if got, want := drive().Since(before), (tally.Counts{Won: 1}); got != want {
@@ -81,10 +81,10 @@ func TestDrivesAreCounted(t *testing.T) {
 		if got, want := drive().Since(before), (tally.Counts{Won: 1, Lost: 1}); got != want {
 			t.Errorf("without an answer: got %+v, want %+v", got, want)
 		}
-		d.wantReader(readLoop)
+		d.wantOwner(ownerLoop)
 		d.answer()
 		for range wait.Passes {
-			d.wantReader(readLoop)
+			d.wantOwner(ownerLoop)
 			<-d.drive()
 			d.answer()
 		}

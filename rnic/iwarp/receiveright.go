@@ -1,0 +1,295 @@
+// The receive right: which goroutine runs the receive side of a stream.
+
+package iwarp
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/internal/wait"
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
+
+var _ rnic.Scheduler = (*stream)(nil)
+
+// An owner is the goroutine that has the receive right of a stream.
+type owner uint64
+
+const (
+	ownerLoop     owner = iota // the receive loop: it works, or waits for the socket
+	ownerWanted                // the same; a caller wants the right, so the loop offers it after the next batch
+	ownerNone                  // none: the loop is parked, and the next caller takes the right
+	ownerCaller                // a caller in PollUntil
+	ownerRecalled              // the same, and the loop has asked for the right
+	owners
+)
+
+// The arrows of the drawing: nextOwners[o] are the owners that can follow o.
+var nextOwners = [owners][]owner{
+	ownerLoop:     {ownerWanted},
+	ownerWanted:   {ownerNone},
+	ownerNone:     {ownerCaller, ownerLoop},
+	ownerCaller:   {ownerNone, ownerRecalled, ownerLoop},
+	ownerRecalled: {ownerLoop},
+}
+
+// onOwner is called for each change; tests compare it with nextOwners. It is written before the
+// first stream is made, and nil in programs.
+var onOwner func(from, to owner)
+
+// A moment is the owner of a right, and the number of times that callers have taken it. Both are in
+// one word: where it has not changed during a tick, no caller has come or gone.
+type moment uint64
+
+func (m moment) owner() owner      { return owner(m & 7) }
+func (m moment) of(o owner) moment { return m&^7 | moment(o) }
+func (m moment) take() moment      { return m.of(ownerCaller) + 8 }
+
+const (
+	// parkTick is the time between two looks of a parked receive loop at the right. 10 ms: the end
+	// of an idle stream is noticed after one, and a caller whose reply is slow can be interrupted
+	// after two, both soon enough for a person; 100 wake-ups a second cost nothing.
+	parkTick = 10 * time.Millisecond
+
+	// offerYields is the number of times that the receive loop yields to a caller that may be about
+	// to take the right. 20 take some 3 µs where nothing else runs, about as long as a post.
+	offerYields = 20
+)
+
+// A receiveRight is the right to run the receive side of one stream. A caller that waits for a
+// reply alone and receives it itself saves two goroutine switches for each round trip, each of
+// which wakes a sleeping processor.
+//
+//	              want      ┌──────────┐ offer               take
+//	┌──────────┐ ─────────► │  wanted  │ ─────► ┌──────────┐ ─────► ┌──────────┐
+//	│   loop   │            └──────────┘        │   free   │        │   call   │
+//	└──────────┘ ◄───────────────────────────── └──────────┘ ◄───── └──────────┘
+//	     ▲  ▲               reclaim                        release    │      │
+//	     │  └───────────── release, with an error ────────────────────┘      │ recall
+//	     │                                          ┌──────────┐             │
+//	     └────────────── release ────────────────── │ recalled │ ◄───────────┘
+//	                                                └──────────┘
+//
+// take, want and release are a caller's; the others are the receive loop's. The loop is parked
+// while it has no right. The owner has the receiver's state with it: an error that ended the input
+// stays there, and the loop finds it when it has the right again.
+type receiveRight struct {
+	now   atomic.Uint64 // a moment; become is its only writer
+	wake  chan struct{} // one token: the parked loop looks whether it is needed
+	slow  wait.Backoff  // passes over callers after a recall: a caller whose reply is slow wins nothing
+	tally tally.Counter // see AddTo
+
+	tick *time.Timer // of a parked loop; owned by the loop, nil before it first parks
+}
+
+func (r *receiveRight) init() { r.wake = make(chan struct{}, 1) }
+
+func (r *receiveRight) moment() moment { return moment(r.now.Load()) }
+func (r *receiveRight) owner() owner   { return r.moment().owner() }
+
+// wanted reports whether a caller wants the right from the receive loop.
+func (r *receiveRight) wanted() bool { return r.owner() == ownerWanted }
+
+// become passes the right on. It reports false, and changes nothing, where now is not from.
+func (r *receiveRight) become(from, to moment) bool {
+	if !r.now.CompareAndSwap(uint64(from), uint64(to)) {
+		return false
+	}
+	if onOwner != nil {
+		onOwner(from.owner(), to.owner())
+	}
+	return true
+}
+
+// pass passes the right from one owner to another, and reports whether the first one had it.
+func (r *receiveRight) pass(from, to owner) bool {
+	m := r.moment()
+	return m.owner() == from && r.become(m, m.of(to))
+}
+
+// take gives the right to a caller if it is free; else the caller wants it for a later call.
+func (r *receiveRight) take() bool {
+	m := r.moment()
+	if m.owner() == ownerNone && r.become(m, m.take()) {
+		return true
+	}
+	if m.owner() == ownerLoop && !r.slow.Pass() {
+		r.become(m, m.of(ownerWanted))
+	}
+	return false
+}
+
+// release ends a caller's ownership. ended: its read has failed, so the loop has to see the error.
+// It reports whether the right is free; else the loop has it, and has to be notified.
+func (r *receiveRight) release(ended bool) bool {
+	if !ended && r.pass(ownerCaller, ownerNone) {
+		r.tally.Win()
+		return true
+	}
+	r.tally.Lose()
+	if !r.pass(ownerCaller, ownerLoop) {
+		r.pass(ownerRecalled, ownerLoop)
+	}
+	return false
+}
+
+// offer makes the right free if a caller wants it.
+func (r *receiveRight) offer() bool { return r.pass(ownerWanted, ownerNone) }
+
+// reclaim gives a free right to the loop.
+func (r *receiveRight) reclaim() bool { return r.pass(ownerNone, ownerLoop) }
+
+// recall asks the caller that has the right to release it, and reports whether there is one.
+func (r *receiveRight) recall() bool { return r.pass(ownerCaller, ownerRecalled) }
+
+// notify wakes the loop if it is parked, or when it parks next.
+func (r *receiveRight) notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// startTick starts the clock of a parked loop.
+func (r *receiveRight) startTick() *time.Timer {
+	if r.tick == nil {
+		r.tick = time.NewTimer(parkTick)
+	} else {
+		r.tick.Reset(parkTick)
+	}
+	return r.tick
+}
+
+// AddTo implements tally.Source. A caller wins if it releases the right by itself, and loses if it
+// gives it to the loop; a caller that the backoff keeps from wanting the right is passed.
+func (r *receiveRight) AddTo(t tally.Table) {
+	c := r.tally.Counts()
+	c.Passed = r.slow.Passed()
+	t.Add("drive", c)
+}
+
+// offerRight lets callers receive, if one of them wants to, until the loop is needed. It returns
+// when the loop has the right again.
+func (s *stream) offerRight() {
+	r := &s.right
+	if !r.offer() {
+		return
+	}
+	// A caller that waits may be about to take the right, and then receives for all.
+	for range offerYields {
+		if r.owner() != ownerNone || !s.needsInput() {
+			break
+		}
+		runtime.Gosched()
+	}
+	if s.needsInput() && r.reclaim() {
+		return
+	}
+	s.park()
+}
+
+// needsInput reports whether a caller waits for input, or the end of the stream does.
+func (s *stream) needsInput() bool { return s.waiting() || s.q.Failed() }
+
+// park returns when the receive loop has the right again.
+func (s *stream) park() {
+	r := &s.right
+	tick := r.startTick()
+	defer tick.Stop()
+	for last := r.moment(); r.owner() != ownerLoop; {
+		due := false
+		select {
+		case <-r.wake:
+			due = r.owner() == ownerNone || s.q.Failed()
+		case <-tick.C:
+			due = r.moment() == last
+			last = r.moment()
+			tick.Reset(parkTick)
+		}
+		if due {
+			s.regain()
+		}
+	}
+}
+
+// regain gives the right to the receive loop, from a caller if one has it.
+func (s *stream) regain() {
+	for r := &s.right; r.owner() != ownerLoop; {
+		if !r.reclaim() && r.recall() {
+			s.interruptCaller()
+		}
+	}
+}
+
+// interruptCaller ends the wait of a recalled caller, and returns when the loop has the right. The
+// end of the stream sets deadlines too, so this is repeated until the caller has seen it.
+func (s *stream) interruptCaller() {
+	r := &s.right
+	r.slow.Start()
+	for r.owner() != ownerLoop {
+		s.link.conn().SetReadDeadline(past)
+		r.tick.Reset(parkTick)
+		select {
+		case <-r.wake:
+		case <-r.tick.C:
+		}
+	}
+	s.restoreDeadline()
+}
+
+// restoreDeadline sets the read deadline that interruptCaller has replaced.
+func (s *stream) restoreDeadline() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.quick: // nothing is read any more
+	case s.q.Failed():
+		s.link.conn().SetReadDeadline(time.Now().Add(lingerTime))
+	default:
+		s.link.conn().SetReadDeadline(time.Time{})
+	}
+}
+
+// Drive is as rnic.Scheduler has it.
+func (s *stream) Drive(done func() bool) {
+	r := &s.right
+	if s.waiting == nil || !r.take() {
+		return
+	}
+	s.rx.keep, s.rx.woken = s.p.cfg.KeepThreads, false
+	err := s.receiveFor(done)
+	s.rx.keep = false
+	// waiting is called after the release: a caller that began to wait before found a receiver.
+	if !r.release(err != nil) || s.waiting() {
+		r.notify()
+	}
+}
+
+// receiveFor receives until a caller is done, or ownerRecalled, or the input ends.
+func (s *stream) receiveFor(done func() bool) error {
+	for s.right.owner() == ownerCaller {
+		// Asked before done: a goroutine that runs the handlers may have the caller's reply, and no
+		// other input might come.
+		handling := s.q.Handling()
+		if done() {
+			return nil
+		}
+		if handling {
+			runtime.Gosched() // a handler does not wait
+		} else if err := s.rx.fill(s.link); err != nil {
+			return err
+		} else {
+			s.digest(done)
+		}
+	}
+	return nil
+}
+
+// Rouse is as rnic.Scheduler has it.
+func (s *stream) Rouse() {
+	if s.right.owner() == ownerNone {
+		s.right.notify()
+	}
+}
