@@ -9,7 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
 // transferred is what the tests below send and receive: with pieces of up to 320 KiB a burst ends
@@ -41,7 +41,7 @@ type roomySink struct{ p [64 << 10]byte }
 
 func (s *roomySink) aim() (head, rest []byte, ok bool) { return nil, s.p[:], true }
 func (s *roomySink) release(int, bool)                 {}
-func (s *roomySink) keepsThread() bool                 { return false }
+func (s *roomySink) blocksThread() bool                { return false }
 
 // pipeLink returns one end of a loopback connection, and the link over the other one.
 func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
@@ -76,7 +76,7 @@ func TestBatchesYieldToCalls(t *testing.T) {
 		recv(t, b.qp, i, make([]byte, 8))
 	}
 	tx := &streamOf(a.qp).tx
-	other := look.NewSleeper()
+	other := rxwait.NewBlocker()
 	id := uint64(0)
 	batch := func(large int32) (yields uint64) {
 		t.Helper()

@@ -48,7 +48,7 @@ func TestDriveTCP(t *testing.T) {
 		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a machine that is slow has fewer of them
 			done := d.ask()
 			d.qp.Drive(func() bool { // called by who drives
-				if keeps := streamOf(d.qp).rx.keep; keeps != cfg.KeepThreads {
+				if keeps := streamOf(d.qp).rx.blockThread; keeps != cfg.KeepThreads {
 					t.Errorf("%v: the driver keeps his thread: %v", cfg, keeps)
 				}
 				return done()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"golang.org/x/sys/unix"
 )
@@ -56,7 +56,7 @@ func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 			left = c.messages
 			k.say(messages(&msn, len(left)))
 			synctest.Wait()
-			if keep := streamOf(k.qp).rx.keep; keep != c.keep {
+			if keep := streamOf(k.qp).rx.blockThread; keep != c.keep {
 				t.Errorf("%q: the loop keeps its thread: %v", c.messages, keep)
 			}
 			time.Sleep(time.Minute) // what is answered later has been
@@ -86,7 +86,7 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.look = look.Looker{} // it does not look
+	l.wait.spin = rxwait.Spinner{} // it does not look
 	input := func() {
 		t.Helper()
 		if _, err := c.Write([]byte{1}); err != nil {
@@ -107,8 +107,8 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
 		t.Fatal(err)
 	}
-	other := look.NewSleeper()
-	sleeps := func() bool { return other.Sleep(pipe[0]) }
+	other := rxwait.NewBlocker()
+	sleeps := func() bool { return other.Block(pipe[0]) }
 
 	until(t, sleeps)
 	if input(); sleeps() {
@@ -130,7 +130,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			slept = state == waitSleep
+			slept = state == waitBlock
 		})
 		if err != nil {
 			t.Fatal(err)

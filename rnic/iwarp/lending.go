@@ -156,7 +156,7 @@ func (s *stream) runGroup() bool {
 		return false
 	}
 	s.p.lent.Add(-1)
-	s.rx.keep = true // the next call comes from the peer that the answer was for
+	s.rx.blockThread = true // the next call comes from the peer that the answer was for
 	if several {
 		s.parts.end()
 		s.sendCollected()

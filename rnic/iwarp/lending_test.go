@@ -473,7 +473,7 @@ func TestLentLoopKeepsItsThread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var kept atomic.Int64
 			a, b := newLender(t, time.Hour, func(*rnic.QP) {}, func(qp *rnic.QP) {
-				if streamOf(qp).rx.keep { // the receive loop's, which runs this
+				if streamOf(qp).rx.blockThread { // the receive loop's, which runs this
 					kept.Add(1)
 				}
 			})

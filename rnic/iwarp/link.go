@@ -42,7 +42,7 @@ type link interface {
 type sink interface {
 	aim() (head, rest []byte, ok bool)
 	release(n int, idle bool)
-	keepsThread() bool
+	blocksThread() bool
 }
 
 // newLink takes the quick way for TCP and what is like it, and a plain one for anything else.

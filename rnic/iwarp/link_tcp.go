@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/internal/wait"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +53,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, wait: waiter{look: look.New(), sleep: look.NewSleeper()}}
+	l := &tcpLink{c: c, rc: rc, wait: waiter{spin: rxwait.NewSpinner(), block: rxwait.NewBlocker()}}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -72,7 +72,7 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 			l.rn, l.rerr, l.noRead = n, errno, !ok
 			return true
 		}
-		state, err := l.wait.next(int(fd), l.sink.keepsThread())
+		state, err := l.wait.next(int(fd), l.sink.blocksThread())
 		if err != nil {
 			l.rn, l.rerr = 0, syscall.EBADF
 			return true

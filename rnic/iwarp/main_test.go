@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	// One that would look for ever keeps all others of the process from it.
-	if n := look.Lookers(); n > 0 && code == 0 {
+	if n := rxwait.Spinning(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d receivers still look for input\n", n)
 		code = 1
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // partTime is for how long handlers post before that leaves. The peer polls for longer before it
-// sleeps (rnic/internal/look), and has the first replies to work on meanwhile: two ends that wait
+// sleeps (rnic/internal/rxwait), and has the first replies to work on meanwhile: two ends that wait
 // for each other's whole batches take turns, and one of them always rests. A batch has no third
 // part, for each is one more system call, and may be a wake-up of the peer.
 const partTime = 20 * time.Microsecond

@@ -20,15 +20,15 @@ import (
 // stop can end placement for good.
 type receiver struct {
 	// owned by the receive loop
-	buf   []byte
-	r, w  int      // buf[r:w] has not been parsed
-	small *rxSmall // not nil: buf is this one
-	wide  *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
-	busy  bool     // a read filled the small buffer, so take a large one when there is input
-	head  int      // bytes that the last read has placed directly
-	woken bool     // a goroutine that waited for completions has been woken, and not been given way to
-	err   error    // that has ended the input
-	keep  bool     // who waits next keeps his thread, and the scheduler's processor with it: see look.Sleeper
+	buf         []byte
+	r, w        int      // buf[r:w] has not been parsed
+	small       *rxSmall // not nil: buf is this one
+	wide        *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
+	busy        bool     // a read filled the small buffer, so take a large one when there is input
+	head        int      // bytes that the last read has placed directly
+	woken       bool     // a goroutine that waited for completions has been woken, and not been given way to
+	err         error    // that has ended the input
+	blockThread bool     // who waits next keeps his thread, and the scheduler's processor with it: see rxwait.Blocker
 
 	mu sync.Mutex
 	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
@@ -158,8 +158,8 @@ func (r *receiver) release(n int, idle bool) {
 	}
 }
 
-// keepsThread reports whether who waits may keep his thread.
-func (r *receiver) keepsThread() bool { return r.keep }
+// blocksThread reports whether who waits may keep his thread.
+func (r *receiver) blocksThread() bool { return r.blockThread }
 
 // makeRoom moves a begun FPDU to the front when it could be cut off by the end
 // of the buffer, and takes a large buffer when the small one has been filled.

@@ -258,9 +258,9 @@ func (s *stream) Drive(done func() bool) {
 	if s.waiting == nil || !r.take() {
 		return
 	}
-	s.rx.keep, s.rx.woken = s.p.cfg.KeepThreads, false
+	s.rx.blockThread, s.rx.woken = s.p.cfg.KeepThreads, false
 	err := s.receiveFor(done)
-	s.rx.keep = false
+	s.rx.blockThread = false
 	// waiting is called after the release: a caller that began to wait before found a receiver.
 	if !r.release(err != nil) || s.waiting() {
 		r.notify()

@@ -177,7 +177,7 @@ func (s *stream) receive() {
 			// No linger before an offer: a woken caller takes the right and transmits by itself.
 			s.digest(func() bool { return offers })
 		}
-		s.rx.keep = s.answered(came, sends)
+		s.rx.blockThread = s.answered(came, sends)
 		if !s.runLent() {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
@@ -125,7 +125,7 @@ var yieldedFor atomic.Uint64
 // before the next batch of the transfer is made and sent. Once is enough for both; a thread that
 // yields more often gets the processor back later, and may have to reply itself.
 func (t *transmitter) yieldToCalls() {
-	if n := look.Inputs(); n != yieldedFor.Load() {
+	if n := rxwait.SmallInputs(); n != yieldedFor.Load() {
 		yieldedFor.Store(n)
 		t.burst.Yield()
 	}

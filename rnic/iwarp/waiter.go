@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 type waitState uint8
 
 const (
-	waitPoll  waitState = iota // it goes on at once with another read
-	waitSleep                  // the thread has slept in ppoll(2), and there is input
+	waitSpin  waitState = iota // it goes on at once with another read
+	waitBlock                  // the thread has slept in ppoll(2), and there is input
 	waitPark                   // the goroutine parks in the network poller
 )
 
@@ -38,8 +38,8 @@ const (
 //	    └──────────────┴─────────────────────────────┴────────────────────┘
 type waiter struct {
 	// owned by the receive loop
-	look  look.Looker
-	sleep look.Sleeper
+	spin  rxwait.Spinner
+	block rxwait.Blocker
 
 	large atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 }
@@ -47,25 +47,25 @@ type waiter struct {
 // next is for a read of fd that found nothing; keep: the thread may sleep with its processor of
 // Go's scheduler. With an error the goroutine MUST NOT park, for no input would wake it.
 func (w *waiter) next(fd int, keep bool) (waitState, error) {
-	if w.look.Again() {
-		return waitPoll, nil
+	if w.spin.Continue() {
+		return waitSpin, nil
 	}
 	// Large transfers need the processors that a sleeping thread would keep.
-	if keep && w.large.Load() == 0 && w.sleep.Sleep(fd) {
-		return waitSleep, nil
+	if keep && w.large.Load() == 0 && w.block.Block(fd) {
+		return waitBlock, nil
 	}
-	return waitPark, w.sleep.Park(fd)
+	return waitPark, w.block.Unmask(fd)
 }
 
 // found is for a read of n bytes, or one that ended without input. Inputs of large transfers count
 // apart: sleepers of small calls behave differently beside them.
 func (w *waiter) found(n int) {
-	w.look.Found()
+	w.spin.Found()
 	if w.large.Load() > 0 {
 		w.large.Add(-1)
-		look.Moved()
+		rxwait.LargeInput()
 	} else {
-		w.sleep.Input()
+		w.block.Input()
 	}
 	w.note(n)
 }
@@ -79,6 +79,6 @@ func (w *waiter) note(n int) {
 
 // AddTo implements tally.Source.
 func (w *waiter) AddTo(t tally.Table) {
-	w.look.AddTo(t)
-	w.sleep.AddTo(t)
+	w.spin.AddTo(t)
+	w.block.AddTo(t)
 }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
 // An Inbound holds received packets. It is not safe for concurrent use, and MUST NOT be copied.
@@ -35,7 +35,7 @@ type Inbound struct {
 	err     syscall.Errno
 	seen    int  // last seen errs.count
 	spins   bool // spin before sleeping
-	spinner look.Looker
+	spinner rxwait.Spinner
 }
 
 // A received is one packet: a part of message i.
@@ -54,7 +54,7 @@ const (
 // NewInbound returns an Inbound for n messages of s. If s joins packets, a message may have
 // several.
 func NewInbound(s *Socket, n int) *Inbound {
-	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, spinner: look.New()}
+	b := &Inbound{each: inboundRoom, local: s.local, errs: &s.errs, spinner: rxwait.NewSpinner()}
 	if s.joins {
 		n, b.each = max(1, n/joinedShare), joinedRoom
 	}

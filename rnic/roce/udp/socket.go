@@ -211,7 +211,7 @@ func (s *Socket) Receive(b *Inbound) error {
 func (b *Inbound) recvmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if e == unix.EAGAIN {
-		return b.spins && b.spinner.Again()
+		return b.spins && b.spinner.Continue()
 	}
 	b.spinner.Found()
 	switch e {

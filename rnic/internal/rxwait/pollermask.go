@@ -1,6 +1,6 @@
 // Input that Go's network poller is not told of.
 
-package look
+package rxwait
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 // an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5)); where that cannot
 // be read, or is not as expected, nothing is changed. Room to write, errors and the end of the
 // connection are told of as ever.
-type mute struct {
+type pollerMask struct {
 	slept int64  // sleeps with input, until the entry has been looked for
 	state int8   // one of those below
 	epoll int    // the poller's epoll instance, once it has been found
@@ -35,64 +35,64 @@ type mute struct {
 }
 
 const (
-	muteUnknown int8 = iota // the entry has not been looked for
-	muteRefused             // it cannot be changed
-	muteOff                 // the poller is told of input
-	muteOn                  // it is not
+	maskUnknown int8 = iota // the entry has not been looked for
+	maskRefused             // it cannot be changed
+	maskOff                 // the poller is told of input
+	maskOn                  // it is not
 )
 
-// muteAfter is how many sleeps with input there are at least before the entry is looked for, which
+// maskAfter is how many sleeps with input there are at least before the entry is looked for, which
 // takes as long as several of them. Where the poller has more descriptors than that there are as
 // many sleeps: the kernel writes a line for each, and tells of no input of any of them meanwhile.
-const muteAfter = 16
+const maskAfter = 16
 
-// epollMost is below which number the poller's epoll instance is looked for.
-const epollMost = 256
+// epollSearched is below which number the poller's epoll instance is looked for.
+const epollSearched = 256
 
 // pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not
 // found yet.
 var pollerEpoll atomic.Int64
 
-// pollerHas is how many descriptors the poller had when an entry was looked for last.
-var pollerHas atomic.Int64
+// pollerEntries is how many descriptors the poller had when an entry was looked for last.
+var pollerEntries atomic.Int64
 
 // on is called before each sleep.
-func (m *mute) on(fd int) {
-	if m.state == muteUnknown {
-		if m.slept < max(muteAfter, pollerHas.Load()) {
+func (m *pollerMask) set(fd int) {
+	if m.state == maskUnknown {
+		if m.slept < max(maskAfter, pollerEntries.Load()) {
 			return
 		}
 		if err := m.find(fd); err != nil {
 			m.tally.Lose()
-			m.state = muteRefused
+			m.state = maskRefused
 			return
 		}
 		m.tally.Win()
-		m.state = muteOff
+		m.state = maskOff
 	}
-	if m.state == muteOff && m.change(fd, m.event&^unix.EPOLLIN) == nil {
-		m.state = muteOn
+	if m.state == maskOff && m.change(fd, m.event&^unix.EPOLLIN) == nil {
+		m.state = maskOn
 	}
 }
 
 // off is called before the goroutine waits in the poller. What has come already the poller is told
 // of. After an error it must not wait: nobody might wake it.
-func (m *mute) off(fd int) error {
-	if m.state != muteOn {
+func (m *pollerMask) clear(fd int) error {
+	if m.state != maskOn {
 		return nil
 	}
-	m.state = muteOff
+	m.state = maskOff
 	return os.NewSyscallError("epoll_ctl", m.change(fd, m.event))
 }
 
 // woke counts a sleep.
-func (m *mute) woke(found bool) {
-	if found && m.state == muteUnknown {
+func (m *pollerMask) noteBlock(found bool) {
+	if found && m.state == maskUnknown {
 		m.slept++
 	}
 }
 
-func (m *mute) change(fd int, event uint32) error {
+func (m *pollerMask) change(fd int, event uint32) error {
 	var value [8]byte // one number to the kernel, two to package unix
 	binary.NativeEndian.PutUint64(value[:], m.value)
 	fields := unix.EpollEvent{Events: event, Fd: int32(binary.NativeEndian.Uint32(value[:4])), Pad: int32(binary.NativeEndian.Uint32(value[4:]))}
@@ -100,14 +100,14 @@ func (m *mute) change(fd int, event uint32) error {
 }
 
 // find finds the poller's entry of fd.
-func (m *mute) find(fd int) error {
+func (m *pollerMask) find(fd int) error {
 	if ep := pollerEpoll.Load(); ep != 0 {
 		return m.entry(int(ep), fd)
 	}
 	// It was made with the first descriptor that the poller has got, so it is among the first of
 	// the process.
 	var to [64]byte
-	for ep := range epollMost {
+	for ep := range epollSearched {
 		n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(ep), to[:])
 		// One of the program's own has other descriptors, or asks for other events.
 		if err == nil && string(to[:n]) == "anon_inode:[eventpoll]" && m.entry(ep, fd) == nil {
@@ -118,10 +118,10 @@ func (m *mute) find(fd int) error {
 	return errNoEntry
 }
 
-var errNoEntry = errors.New("look: the network poller has no such descriptor")
+var errNoEntry = errors.New("rxwait: the network poller has no such descriptor")
 
 // entry reads the entry of fd with an epoll instance: lines of descriptor, events and value.
-func (m *mute) entry(ep, fd int) error {
+func (m *pollerMask) entry(ep, fd int) error {
 	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(ep))
 	if err != nil {
 		return err
@@ -147,6 +147,6 @@ func (m *mute) entry(ep, fd int) error {
 	if n != 1 || m.event&asked != asked {
 		return errNoEntry
 	}
-	pollerHas.Store(all)
+	pollerEntries.Store(all)
 	return nil
 }

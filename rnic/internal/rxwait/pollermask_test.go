@@ -1,6 +1,6 @@
 // What the network poller is told of a socket that a thread sleeps for.
 
-package look
+package rxwait
 
 import (
 	"net"
@@ -29,15 +29,15 @@ func polled(t *testing.T) (fd int) {
 
 // An entry is changed in nothing but input, once there have been some sleeps, and is as it was
 // afterwards.
-func TestMute(t *testing.T) {
+func TestMask(t *testing.T) {
 	fd := polled(t)
-	var was mute
+	var was pollerMask
 	if err := was.find(fd); err != nil {
 		t.Fatal(err)
 	}
 	now := func() (event uint32) {
 		t.Helper()
-		m := mute{}
+		m := pollerMask{}
 		if err := m.find(fd); err == nil {
 			event = m.event
 		} else if m.event == 0 {
@@ -50,58 +50,58 @@ func TestMute(t *testing.T) {
 		}
 		return event
 	}
-	if n := testing.AllocsPerRun(10, func() { m := mute{}; _ = m.find(fd) }); n > 100 {
+	if n := testing.AllocsPerRun(10, func() { m := pollerMask{}; _ = m.find(fd) }); n > 100 {
 		t.Errorf("to find an entry takes %v allocations", n)
 	}
-	var m mute
-	for range muteAfter {
-		if m.on(fd); now() != was.event {
+	var m pollerMask
+	for range maskAfter {
+		if m.set(fd); now() != was.event {
 			t.Fatal("changed too early")
 		}
-		m.woke(true)
+		m.noteBlock(true)
 	}
 	for range 2 {
-		if m.on(fd); now() != was.event&^unix.EPOLLIN {
+		if m.set(fd); now() != was.event&^unix.EPOLLIN {
 			t.Fatalf("events are %#x, were %#x", now(), was.event)
 		}
-		m.woke(false)
-		if err := m.off(fd); err != nil || now() != was.event {
+		m.noteBlock(false)
+		if err := m.clear(fd); err != nil || now() != was.event {
 			t.Fatalf("%v; events are %#x, were %#x", err, now(), was.event)
 		}
 	}
 }
 
 // Where the poller has many descriptors an entry is looked for after as many sleeps.
-func TestMuteAmongMany(t *testing.T) {
+func TestMaskAmongMany(t *testing.T) {
 	fd := polled(t)
-	for range 2 * muteAfter {
+	for range 2 * maskAfter {
 		polled(t)
 	}
-	if err := new(mute).find(fd); err != nil {
+	if err := new(pollerMask).find(fd); err != nil {
 		t.Fatal(err)
 	}
-	defer pollerHas.Store(0)
-	var m mute
-	for range 2 * muteAfter {
-		if m.on(fd); m.state != muteUnknown {
+	defer pollerEntries.Store(0)
+	var m pollerMask
+	for range 2 * maskAfter {
+		if m.set(fd); m.state != maskUnknown {
 			t.Fatalf("looked for after %d sleeps", m.slept)
 		}
-		m.woke(true)
+		m.noteBlock(true)
 	}
-	for range pollerHas.Load() {
-		m.woke(true)
+	for range pollerEntries.Load() {
+		m.noteBlock(true)
 	}
-	if m.on(fd); m.state != muteOn {
+	if m.set(fd); m.state != maskOn {
 		t.Errorf("state %d after %d sleeps", m.state, m.slept)
 	}
-	if err := m.off(fd); err != nil {
+	if err := m.clear(fd); err != nil {
 		t.Error(err)
 	}
 }
 
 // A descriptor that the poller does not have is left alone, also where an epoll instance of the
 // program's own has it.
-func TestMuteRefused(t *testing.T) {
+func TestMaskRefused(t *testing.T) {
 	pollerEpoll.Store(0) // it is found again
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -117,27 +117,27 @@ func TestMuteRefused(t *testing.T) {
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, pipe[0], &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}); err != nil {
 		t.Fatal(err)
 	}
-	m := mute{slept: muteAfter}
-	if m.on(pipe[0]); m.state != muteRefused {
+	m := pollerMask{slept: maskAfter}
+	if m.set(pipe[0]); m.state != maskRefused {
 		t.Fatalf("state %d", m.state)
 	}
-	if m.on(pipe[0]); m.state != muteRefused || m.off(pipe[0]) != nil {
+	if m.set(pipe[0]); m.state != maskRefused || m.clear(pipe[0]) != nil {
 		t.Errorf("state %d", m.state)
 	}
-	if m = (mute{}); m.find(polled(t)) != nil || pollerEpoll.Load() == int64(ep) {
+	if m = (pollerMask{}); m.find(polled(t)) != nil || pollerEpoll.Load() == int64(ep) {
 		t.Error("the poller was not found afterwards, or is the program's own")
 	}
 }
 
 // After a change that failed the goroutine must not wait in the poller.
-func TestParkFails(t *testing.T) {
+func TestUnmaskFails(t *testing.T) {
 	fd := polled(t)
-	s := Sleeper{mute: mute{slept: muteAfter}}
-	if s.mute.on(fd); s.mute.state != muteOn {
-		t.Fatalf("state %d", s.mute.state)
+	s := Blocker{mask: pollerMask{slept: maskAfter}}
+	if s.mask.set(fd); s.mask.state != maskOn {
+		t.Fatalf("state %d", s.mask.state)
 	}
-	s.mute.epoll = fd // no epoll instance
-	if s.Park(fd) == nil {
+	s.mask.epoll = fd // no epoll instance
+	if s.Unmask(fd) == nil {
 		t.Error("no error")
 	}
 }

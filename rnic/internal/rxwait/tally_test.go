@@ -1,6 +1,6 @@
 // Counts of the decisions.
 
-package look
+package rxwait
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func wantCounts(t *testing.T, what string, s tally.Source, mechanism string, wan
 
 // A burst of looks is won with input, and lost with none or where others had the processor; the
 // waits without one are passed.
-func TestPollsAreCounted(t *testing.T) {
+func TestSpinsAreCounted(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
 	l.more(at)
@@ -36,9 +36,9 @@ func TestPollsAreCounted(t *testing.T) {
 	l.more(at)
 	wantCounts(t, "in the backoff", &l, "poll", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 	l.more(at)
-	l.taken(0)
+	l.preempted(0)
 	wantCounts(t, "others had the processor", &l, "poll", tally.Counts{Won: 1, Lost: 2, Passed: 1})
-	none := Looker{}
+	none := Spinner{}
 	none.more(at)
 	wantCounts(t, "over the limit", &none, "poll", tally.Counts{Passed: 1})
 	if n := testing.AllocsPerRun(10, func() { l.more(at); l.Found() }); n != 0 {
@@ -47,35 +47,35 @@ func TestPollsAreCounted(t *testing.T) {
 }
 
 // A sleep is won if input comes soon, and passed where it is refused.
-func TestSleepsAreCounted(t *testing.T) {
-	s := sleeper(t)
+func TestBlocksAreCounted(t *testing.T) {
+	s := blocker(t)
 	s.may()
-	s.woke(true)
+	s.noteBlock(true)
 	s.may()
-	s.woke(false)
+	s.noteBlock(false)
 	s.backoff.Skip(1)
-	s.Sleep(-1)
+	s.Block(-1)
 	wantCounts(t, "sleep", s, "sleep", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
 // Turns are won if input comes in time.
-func TestTurnsAreCounted(t *testing.T) {
-	s := sleeper(t)
-	quick := stepping{step: turnsTime / 4, at: 3}
-	s.turns.look(quick.time, quick.found)
-	slow := stepping{step: turnsAway, at: 1}
-	s.turns.look(slow.time, slow.found)
-	s.turns.may()
+func TestYieldSpinsAreCounted(t *testing.T) {
+	s := blocker(t)
+	quick := stepping{step: yieldSpinTime / 4, at: 3}
+	s.yieldSpin.spin(quick.time, quick.found)
+	slow := stepping{step: yieldPreempted, at: 1}
+	s.yieldSpin.spin(slow.time, slow.found)
+	s.yieldSpin.may()
 	wantCounts(t, "turns", s, "turns", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
 // A mute is won once for a descriptor that the poller has, and lost once for another one.
-func TestMutesAreCounted(t *testing.T) {
-	s := Sleeper{mute: mute{slept: max(muteAfter, pollerHas.Load())}}
+func TestMasksAreCounted(t *testing.T) {
+	s := Blocker{mask: pollerMask{slept: max(maskAfter, pollerEntries.Load())}}
 	fd := polled(t)
 	for range 2 {
-		s.mute.on(fd)
-		if err := s.mute.off(fd); err != nil {
+		s.mask.set(fd)
+		if err := s.mask.clear(fd); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +86,8 @@ func TestMutesAreCounted(t *testing.T) {
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
-	refused := Sleeper{mute: mute{slept: max(muteAfter, pollerHas.Load())}}
-	refused.mute.on(pipe[0])
-	refused.mute.on(pipe[0])
+	refused := Blocker{mask: pollerMask{slept: max(maskAfter, pollerEntries.Load())}}
+	refused.mask.set(pipe[0])
+	refused.mask.set(pipe[0])
 	wantCounts(t, "a mute that is refused", &refused, "mute", tally.Counts{Lost: 1})
 }

@@ -1,6 +1,6 @@
 // How long a receiver looks for packets, and when it gives that up.
 
-package look
+package rxwait
 
 import (
 	"runtime"
@@ -11,17 +11,17 @@ import (
 // one is how many look at most.
 func one() int32 { return 1 }
 
-// alone is a Looker that is the only one.
-func alone(t *testing.T) Looker {
+// alone is a Spinner that is the only one.
+func alone(t *testing.T) Spinner {
 	t.Helper()
-	lookers.Store(0)
-	t.Cleanup(func() { lookers.Store(0) })
-	return Looker{most: one}
+	spinning.Store(0)
+	t.Cleanup(func() { spinning.Store(0) })
+	return Spinner{most: one}
 }
 
 // A receiver looks for a bounded time. One that nothing came in is a miss, and packets that came in
 // time end the row of them.
-func TestLookingForNothing(t *testing.T) {
+func TestSpinningForNothing(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
 	for i, want := range []int{0, 1, 3, 1} {
@@ -38,40 +38,40 @@ func TestLookingForNothing(t *testing.T) {
 		since := at
 		for at = at.Add(time.Microsecond); l.more(at); at = at.Add(time.Microsecond) {
 		}
-		if d := at.Sub(since); d != lookTime {
-			t.Fatalf("miss %d: it looks for %v, want %v", i, d, lookTime)
+		if d := at.Sub(since); d != spinTime {
+			t.Fatalf("miss %d: it looks for %v, want %v", i, d, spinTime)
 		}
 	}
 }
 
 // Giving way to others for long is paid for by as many packets as make it cheap.
-func TestLookingIsPaidFor(t *testing.T) {
+func TestPreemptionIsPaidFor(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
-	if !l.more(at) || !l.more(at.Add(lookTaken-1)) || l.more(at.Add(lookTaken-1+3*time.Millisecond)) {
+	if !l.more(at) || !l.more(at.Add(preemptedTime-1)) || l.more(at.Add(preemptedTime-1+3*time.Millisecond)) {
 		t.Fatal("somebody had the processor for 3 ms, and that was not seen")
 	}
 	n := 0
 	for ; !l.more(at); n++ {
 	}
-	if n != int(3*time.Millisecond/lookPrice) {
+	if n != int(3*time.Millisecond/passCost) {
 		t.Errorf("%d times without a look", n)
 	}
 }
 
 // What looks have won pays for what others take, up to a bound, and once; looks that found
 // something without looking win nothing.
-func TestLooksThatFindPay(t *testing.T) {
+func TestSpinsThatFindPay(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		wins int
 		took []time.Duration
-		left []time.Duration // of each, after what had been won: a packet passed over pays lookPrice
+		left []time.Duration // of each, after what had been won: a packet passed over pays passCost
 	}{
-		{"nothing won", 0, []time.Duration{lookTaken}, []time.Duration{lookTaken}},
-		{"a part", 2, []time.Duration{lookTaken, lookTaken}, []time.Duration{lookTaken - 2*lookWin, lookTaken}},
-		{"more than it takes", 10, []time.Duration{lookTaken, lookTaken, lookTaken}, []time.Duration{0, 0, 3*lookTaken - 10*lookWin}},
-		{"no more than a time slice", 1 << 20, []time.Duration{lookMost + time.Millisecond, lookTaken}, []time.Duration{time.Millisecond, lookTaken}},
+		{"nothing won", 0, []time.Duration{preemptedTime}, []time.Duration{preemptedTime}},
+		{"a part", 2, []time.Duration{preemptedTime, preemptedTime}, []time.Duration{preemptedTime - 2*spinGain, preemptedTime}},
+		{"more than it takes", 10, []time.Duration{preemptedTime, preemptedTime, preemptedTime}, []time.Duration{0, 0, 3*preemptedTime - 10*spinGain}},
+		{"no more than a time slice", 1 << 20, []time.Duration{creditMax + time.Millisecond, preemptedTime}, []time.Duration{time.Millisecond, preemptedTime}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := alone(t)
@@ -87,7 +87,7 @@ func TestLooksThatFindPay(t *testing.T) {
 				n := 0
 				for ; !l.more(at); n++ {
 				}
-				if i > 0 && n != int(c.left[i-1]/lookPrice) {
+				if i > 0 && n != int(c.left[i-1]/passCost) {
 					t.Errorf("%d times without a look, %v are left to pay", n, c.left[i-1])
 				}
 				if at = at.Add(took); l.more(at) {
@@ -97,7 +97,7 @@ func TestLooksThatFindPay(t *testing.T) {
 			n := 0
 			for ; !l.more(at); n++ {
 			}
-			if left := c.left[len(c.left)-1]; n != int(left/lookPrice) {
+			if left := c.left[len(c.left)-1]; n != int(left/passCost) {
 				t.Errorf("%d times without a look, %v are left to pay", n, left)
 			}
 		})
@@ -105,7 +105,7 @@ func TestLooksThatFindPay(t *testing.T) {
 }
 
 // A process that was stopped while it looked looks again before long.
-func TestStopIsNoPrice(t *testing.T) {
+func TestStoppedProcess(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
 	l.more(at)
@@ -115,13 +115,13 @@ func TestStopIsNoPrice(t *testing.T) {
 	n := 0
 	for ; n <= 1_000_000 && !l.more(at); n++ {
 	}
-	if n != int(lookLongest/lookPrice) {
+	if n != int(preemptionMax/passCost) {
 		t.Errorf("%d times without a look", n)
 	}
 }
 
 // What comes without a look says nothing about looking.
-func TestPacketsThatWereThereDoNotCount(t *testing.T) {
+func TestInputWithoutSpinDoesNotCount(t *testing.T) {
 	l := alone(t)
 	l.missed()
 	l.missed()
@@ -135,9 +135,9 @@ func TestPacketsThatWereThereDoNotCount(t *testing.T) {
 }
 
 // No more look at the same time than are meant to, and who ends makes room.
-func TestLookersAreBounded(t *testing.T) {
+func TestSpinnersAreBounded(t *testing.T) {
 	at := time.Now()
-	a, b, none := alone(t), alone(t), Looker{}
+	a, b, none := alone(t), alone(t), Spinner{}
 	if !a.more(at) || b.more(at) {
 		t.Fatal("two look where one is meant to")
 	}
@@ -160,7 +160,7 @@ func TestLookersAreBounded(t *testing.T) {
 // them back.
 func TestLimitFollowsProcessors(t *testing.T) {
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
-	l := New()
+	l := NewSpinner()
 	for _, procs := range []int{4, 1, 6} {
 		runtime.GOMAXPROCS(procs)
 		for start := time.Now(); l.most.now() != int32(procs/2); runtime.Gosched() {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/rnic/internal/look"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +22,7 @@ type promptSink struct {
 	idle func()
 }
 
-func (s *promptSink) keepsThread() bool { return s.keep }
+func (s *promptSink) blocksThread() bool { return s.keep }
 func (s *promptSink) release(_ int, idle bool) {
 	if f := s.idle; idle && f != nil {
 		s.idle = nil
@@ -58,7 +58,7 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.look = look.Looker{} // it does not look
+	l.wait.spin = rxwait.Spinner{} // it does not look
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
 		t.Fatal(err)
