@@ -1,4 +1,4 @@
-// Input that Go's network poller is not told of.
+// Masking: Go's network poller gets no events of input that a thread waits for.
 
 package rxwait
 
@@ -14,49 +14,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mute takes input of a descriptor from the events that Go's network poller is told of, for as
-// long as a thread sleeps for it in ppoll(2). Where the poller is told, a thread of its own waits
-// in epoll_wait(2), and each input wakes two: it, which finds that no goroutine waits, and the one
-// that sleeps. The scheduler's runs first as often as not, on the processor of who has sent, and an
-// answer is later by all of its three system calls.
+// A pollerMask removes input from the events of a descriptor in Go's network poller, for as long as
+// a thread blocks for that input in ppoll(2). Without the mask each input wakes two threads: the
+// blocked one, and the poller's in epoll_wait(2), which finds that no goroutine waits. Often the
+// poller's runs first, on the sender's processor, and delays the reply by its three system calls.
 //
-// There is no way to have a descriptor of package net out of the poller for a while, so its entry
-// is changed where the kernel has it. The kernel says in /proc/self/fdinfo what is registered with
-// an epoll instance, and by which value the poller knows it (proc_pid_fdinfo(5)); where that cannot
-// be read, or is not as expected, nothing is changed. Room to write, errors and the end of the
-// connection are told of as ever.
+// Package net cannot take a descriptor out of the poller for a while, so the mask changes the
+// poller's entry in the kernel. /proc/self/fdinfo shows the entries of an epoll instance, with the
+// value that the poller knows each by (proc_pid_fdinfo(5)). Where that cannot be read, or is not as
+// expected, the mask changes nothing. Room to write, errors and the end of the connection stay
+// unmasked.
 type pollerMask struct {
-	slept int64  // sleeps with input, until the entry has been looked for
-	state int8   // one of those below
-	epoll int    // the poller's epoll instance, once it has been found
-	event uint32 // what the poller has asked to be told of
-	value uint64 // what it knows the descriptor by
+	slept int64 // blocks with input, until the entry has been looked for
+	state int8
+	epoll int    // the poller's epoll instance, once found
+	event uint32 // events that the poller asked for
+	value uint64 // by which the poller knows the descriptor
 	tally tally.Counter
 }
 
 const (
 	maskUnknown int8 = iota // the entry has not been looked for
-	maskRefused             // it cannot be changed
-	maskOff                 // the poller is told of input
-	maskOn                  // it is not
+	maskRefused             // the entry cannot be changed
+	maskOff                 // the poller gets events of input
+	maskOn                  // it gets none
 )
 
-// maskAfter is how many sleeps with input there are at least before the entry is looked for, which
-// takes as long as several of them. Where the poller has more descriptors than that there are as
-// many sleeps: the kernel writes a line for each, and tells of no input of any of them meanwhile.
-const maskAfter = 16
-
-// epollSearched is below which number the poller's epoll instance is looked for.
-const epollSearched = 256
-
-// pollerEpoll is the epoll instance of Go's network poller, of which a process has one; 0: not
-// found yet.
+// pollerEpoll is the epoll instance of Go's network poller, one in a process; 0: not found yet.
 var pollerEpoll atomic.Int64
 
-// pollerEntries is how many descriptors the poller had when an entry was looked for last.
+// pollerEntries is the number of the poller's entries when one was last looked for.
 var pollerEntries atomic.Int64
 
-// on is called before each sleep.
+// set is called before each block.
 func (m *pollerMask) set(fd int) {
 	if m.state == maskUnknown {
 		if m.slept < max(maskAfter, pollerEntries.Load()) {
@@ -75,8 +65,8 @@ func (m *pollerMask) set(fd int) {
 	}
 }
 
-// off is called before the goroutine waits in the poller. What has come already the poller is told
-// of. After an error it must not wait: nobody might wake it.
+// clear is called before the goroutine parks in the poller, which then gets an event for earlier
+// input too. After an error the goroutine MUST NOT park, for no input would wake it.
 func (m *pollerMask) clear(fd int) error {
 	if m.state != maskOn {
 		return nil
@@ -85,7 +75,7 @@ func (m *pollerMask) clear(fd int) error {
 	return os.NewSyscallError("epoll_ctl", m.change(fd, m.event))
 }
 
-// woke counts a sleep.
+// noteBlock counts a block with input.
 func (m *pollerMask) noteBlock(found bool) {
 	if found && m.state == maskUnknown {
 		m.slept++
@@ -104,12 +94,12 @@ func (m *pollerMask) find(fd int) error {
 	if ep := pollerEpoll.Load(); ep != 0 {
 		return m.entry(int(ep), fd)
 	}
-	// It was made with the first descriptor that the poller has got, so it is among the first of
-	// the process.
+	// The instance was made with the poller's first descriptor, so it is among the first of the
+	// process.
 	var to [64]byte
 	for ep := range epollSearched {
 		n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(ep), to[:])
-		// One of the program's own has other descriptors, or asks for other events.
+		// An instance that the program made itself has other descriptors, or asks for other events.
 		if err == nil && string(to[:n]) == "anon_inode:[eventpoll]" && m.entry(ep, fd) == nil {
 			pollerEpoll.Store(int64(ep))
 			return nil
@@ -120,7 +110,7 @@ func (m *pollerMask) find(fd int) error {
 
 var errNoEntry = errors.New("rxwait: the network poller has no such descriptor")
 
-// entry reads the entry of fd with an epoll instance: lines of descriptor, events and value.
+// entry reads the entry of fd in an epoll instance: lines of descriptor, events and value.
 func (m *pollerMask) entry(ep, fd int) error {
 	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(ep))
 	if err != nil {

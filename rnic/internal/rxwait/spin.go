@@ -1,5 +1,8 @@
-// Package look lets a receiver look for input some more before it goes to sleep: the receive loops
-// of all providers, and callers that receive for themselves.
+// Spinning: a receiver that found nothing reads again for a while.
+
+// Package rxwait is how a receiver waits for input that is about to come: it spins ([Spinner]),
+// then blocks its thread ([Blocker]), and only then parks its goroutine. It serves the receive
+// loops of all providers, and callers that receive by themselves.
 package rxwait
 
 import (
@@ -11,66 +14,36 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
+// spinning counts the receivers of this process that spin or have a blocked thread.
 var spinning atomic.Int32
 
-// Spinning is how many look in this process now.
+// Spinning returns the number of receivers of this process that spin or have a blocked thread.
 func Spinning() int { return int(spinning.Load()) }
 
-// A Spinner is how a receiver that has found nothing goes on: it looks again for a while, because
-// the answer to what was just sent is often there sooner than a processor could be put to sleep and
-// woken. That is for processors that have nothing better to do. Where somebody else takes the
-// processor meanwhile, or where nothing comes in time, it sleeps at once for the next few times,
-// and for more of them each time in a row.
+// A Spinner decides whether a receiver that found nothing reads again at once. The reply to a
+// message just sent often comes sooner than a processor could be put to sleep and woken. Spinning
+// is for idle processors only: where another thread takes the processor, or where nothing comes in
+// time, a backoff makes the next waits skip it. All methods are for the receiver.
 type Spinner struct {
 	active  bool
-	since   time.Time     // of the first look, when busy
-	last    time.Time     // and of the last one
-	yielded time.Time     // when goroutines of this process were last given way to
-	credit  time.Duration // by looks that found something, and not lost since to others who had the processor
-	backoff wait.Backoff  // how often it sleeps at once from now on
-	most    limit         // set once: of lookers
+	since   time.Time     // of the first read, when active
+	last    time.Time     // and of the latest one
+	yielded time.Time     // of the latest yield to goroutines of this process
+	credit  time.Duration // earned by spins that found input, and not yet spent on preemptions
+	backoff wait.Backoff
+	most    limit // of spinning; set once
 	tally   tally.Counter
 }
 
-const (
-	// spinTime is how long it looks: several times what a peer works on one packet, and about what
-	// it takes to sleep and to be woken.
-	spinTime = 50 * time.Microsecond
-
-	// preemptedTime is how long it is from one look to the next when somebody else had the processor in
-	// between. That may be for milliseconds, in which a packet would have woken who sleeps.
-	// passCost is what that may cost each packet: what a look wins where processors are busy,
-	// which is to go to sleep, to be woken, and to wait for a processor then.
-	preemptedTime = 20 * time.Microsecond
-	passCost      = 8 * time.Microsecond
-
-	// spinGain is what a look wins that finds something, at the least: a part of what it takes to
-	// sleep and to be woken. What others take is paid for by that first, so that who finds nearly
-	// always goes on looking after a thread has had the processor for a moment. No more than
-	// creditMax counts, a time slice of the kernel's.
-	spinGain  = 5 * time.Microsecond
-	creditMax = 4 * time.Millisecond
-
-	// preemptionMax is the longest of such times that counts: a process that was stopped, or a
-	// machine that stood still, has not paid for a look.
-	preemptionMax = 100 * time.Millisecond
-
-	// yieldPeriod is how long goroutines that are ready wait at most for one that looks and finds,
-	// time and again, if no other processor takes them. To give way to them each time costs more
-	// than it is worth: the scheduler wakes a thread for it.
-	yieldPeriod = 200 * time.Microsecond
-)
-
-// AddTo implements tally.Source. A poll is a burst of looks: it is won with input, and lost with
-// none or where the processor was taken; a wait without a look is passed.
+// AddTo implements tally.Source. A spin is won with input. It is lost with none, or with a
+// preemption. A wait without a spin is passed.
 func (l *Spinner) AddTo(t tally.Table) { t.Add("poll", l.tally.Counts()) }
 
-// New is ready to look. Half of the processors at most look at the same time, for goroutines that
-// have work need the others: where there is but one, nobody looks.
+// NewSpinner returns a Spinner. Half of the processors spin at most, because goroutines that have
+// work need the others; with one processor none does.
 func NewSpinner() Spinner { return Spinner{most: halfOfProcs} }
 
-// half is that number now: a program may have more processors at one time than at another. To ask
-// Go's scheduler takes its lock, so it is not asked each time.
+// halfOfProcs is half of GOMAXPROCS, which a program may change, as of at most procsPeriod ago.
 func halfOfProcs() int32 {
 	now := int64(time.Since(epoch))
 	if last := asked.at.Load(); now-last >= int64(procsPeriod) && asked.at.CompareAndSwap(last, now) {
@@ -78,9 +51,6 @@ func halfOfProcs() int32 {
 	}
 	return asked.half.Load()
 }
-
-// procsPeriod is for how long an answer of Go's scheduler holds.
-const procsPeriod = time.Millisecond
 
 var (
 	epoch = time.Now().Add(-procsPeriod)
@@ -90,7 +60,7 @@ var (
 	}
 )
 
-// A limit is how many look and sleep at the same time; nil: nobody does.
+// A limit returns a bound of spinning; nil: no receiver spins or blocks.
 type limit func() int32
 
 func (l limit) now() int32 {
@@ -100,7 +70,7 @@ func (l limit) now() int32 {
 	return l()
 }
 
-// Continue reports whether to look once more.
+// Continue reports whether to read once more.
 func (l *Spinner) Continue() bool {
 	now := time.Now()
 	if !l.more(now) {
@@ -109,12 +79,12 @@ func (l *Spinner) Continue() bool {
 	if now.Sub(l.yielded) >= yieldPeriod {
 		runtime.Gosched()
 		l.yielded = time.Now()
-		l.last = l.yielded // what took long was of this process
+		l.last = l.yielded // the time was this process's own: no preemption
 	}
 	return true
 }
 
-// more reports whether to look once more.
+// more reports whether to read once more at a time.
 func (l *Spinner) more(now time.Time) bool {
 	switch {
 	case l.active && now.Sub(l.last) >= preemptedTime:
@@ -138,20 +108,21 @@ func (l *Spinner) more(now time.Time) bool {
 	return true
 }
 
-// end ends looking.
+// end ends a spin.
 func (l *Spinner) end() {
 	l.active = false
 	spinning.Add(-1)
 }
 
-// missed ends looking, for nothing.
+// missed ends a spin without input.
 func (l *Spinner) missed() {
 	l.end()
 	l.tally.Lose()
 	l.backoff.Note(false)
 }
 
-// taken ends looking, because somebody else had the processor for a time.
+// preempted ends a spin because another thread had the processor for a time. The credit pays for
+// it first, so that a receiver that nearly always finds input goes on spinning.
 func (l *Spinner) preempted(took time.Duration) {
 	l.end()
 	l.tally.Lose()
@@ -160,7 +131,7 @@ func (l *Spinner) preempted(took time.Duration) {
 	l.credit = max(l.credit-took, 0)
 }
 
-// Found ends looking: there is input, or an end of it. It follows each Continue that reported true,
+// Found ends a spin: there is input, or its end. It follows each Continue that reported true,
 // unless another Continue does.
 func (l *Spinner) Found() {
 	if l.active {

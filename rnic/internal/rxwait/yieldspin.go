@@ -1,4 +1,4 @@
-// Looking for input while others have the processor in between.
+// Spinning with yields: other threads run between two reads.
 
 package rxwait
 
@@ -9,28 +9,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// A turns is how a Blocker looks before it sleeps: it gives the processor to any thread that wants
-// it, looks when it has it back, and so on for a while. A peer on the same processor works at once
-// then, and one on another processor finds somebody awake: to wake a processor that sleeps takes a
-// virtual machine 10 us of the waker's time, and as much again until a thread runs there. Where
-// nothing comes of it, or where the processor was away for long, it is not done for the next few
-// times, and for more of them each time in a row.
+// A yieldSpin is how a [Blocker] reads before it blocks: it yields the processor to any other
+// thread, reads when it runs again, and repeats that for a while. A peer on the same processor then
+// works at once, and one on another processor need not wake this one: in a virtual machine a
+// wake-up costs the waker 10 µs, and as much again until the thread runs. Where no input came, or
+// where the processor was away for long, its backoff makes the next blocks skip it.
 type yieldSpin struct {
 	wait.Backoff
 	tally tally.Counter
 }
 
-const (
-	// yieldSpinTime is how long it looks: what a server does for most calls that change a name, and a
-	// program between two of them.
-	yieldSpinTime = 100 * time.Microsecond
-
-	// yieldPreempted is how long the processor was away when it was not for the sake of a call: who
-	// sleeps would have been woken sooner.
-	yieldPreempted = 500 * time.Microsecond
-)
-
-// may reports whether to look.
+// may reports whether to spin.
 func (t *yieldSpin) may() bool {
 	if t.Pass() {
 		t.tally.Pass()
@@ -39,8 +28,8 @@ func (t *yieldSpin) may() bool {
 	return true
 }
 
-// look calls found, with the processor given to others before each, until it reports true, or for
-// yieldSpinTime; now tells the time.
+// spin calls found, which yields first, until it reports true or yieldSpinTime has passed; now
+// returns the time.
 func (t *yieldSpin) spin(now func() time.Time, found func() bool) bool {
 	since := now()
 	for last := since; ; {

@@ -1,0 +1,76 @@
+// The constants of waiting for input, and why each has its value.
+
+package rxwait
+
+import "time"
+
+// Spinning.
+const (
+	// spinTime is how long a receiver spins. 50 µs: several times what a peer works on one small
+	// call, and about what it takes to put a thread to sleep and to wake it.
+	spinTime = 50 * time.Microsecond
+
+	// preemptedTime is the time between two reads from which on another thread had the processor
+	// in between. 20 µs: far more than a read of an empty socket takes, and less than a time slice.
+	preemptedTime = 20 * time.Microsecond
+
+	// passCost is the time that a preemption may cost each later input. 8 µs: what a spin saves on
+	// busy processors, which is to sleep, to wake up and to wait for a processor then.
+	passCost = 8 * time.Microsecond
+
+	// spinGain is the credit for a spin that found input. 5 µs: the least that sleeping and waking
+	// up would have taken. The credit pays for later preemptions.
+	spinGain = 5 * time.Microsecond
+
+	// creditMax is the largest credit. 4 ms: a time slice of the kernel.
+	creditMax = 4 * time.Millisecond
+
+	// preemptionMax is the longest preemption that counts. 100 ms: longer ones are stops of the
+	// process or of the machine, which spinning did not cause.
+	preemptionMax = 100 * time.Millisecond
+
+	// yieldPeriod is how long ready goroutines wait for a receiver that spins and finds input again
+	// and again. 200 µs: a yield makes the scheduler wake a thread, so one for each input would
+	// cost more than it gives.
+	yieldPeriod = 200 * time.Microsecond
+
+	// procsPeriod is how long a GOMAXPROCS value is used. 1 ms: reading it takes the scheduler's
+	// lock.
+	procsPeriod = time.Millisecond
+)
+
+// Blocking the thread.
+const (
+	// blockMax is how long a thread blocks, and keeps a processor of Go's scheduler. 5 ms: longer
+	// than a kernel tick (4 ms at 250 Hz), because a timer before the next tick has to be set in
+	// the hardware, which costs a virtual machine 8 µs.
+	blockMax = 5 * time.Millisecond
+
+	// blockWorth is how soon input has to come for a block to pay. 250 µs: more than most programs
+	// and servers work between two calls.
+	blockWorth = 250 * time.Microsecond
+
+	// blockWorthBeside is blockWorth beside large transfers. 100 µs: what a client on the same
+	// machine works between two calls once it has a processor.
+	blockWorthBeside = 100 * time.Microsecond
+
+	// yieldSpinTime is how long a receiver yields and reads before it blocks. 100 µs: what a server
+	// works on most calls that change a name, and a program between two of them.
+	yieldSpinTime = 100 * time.Microsecond
+
+	// yieldPreempted is the length of a yield that shows a busy processor. 500 µs: a blocked thread
+	// would have been woken sooner.
+	yieldPreempted = 500 * time.Microsecond
+)
+
+// Masking input events of Go's network poller.
+const (
+	// maskAfter is the number of blocks with input before the poller's entry is looked for. 16:
+	// reading the entries takes as long as several blocks save. With more descriptors in the
+	// poller it is their number, because the kernel writes a line for each.
+	maskAfter = 16
+
+	// epollSearched bounds the descriptors that are searched for the poller's epoll instance. 256:
+	// the instance is made with the first descriptor of the poller, so its number is low.
+	epollSearched = 256
+)
