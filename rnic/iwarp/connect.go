@@ -17,9 +17,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// settleTime is how long Connect holds back the first FPDU; see ConnOptions.Settle.
-const settleTime = 2 * time.Millisecond
-
 var (
 	errNotEnhanced = term.New(term.MPAStartup, "the peer answered without the IRD/ORD block (RFC 6581)")
 	errIRD         = term.New(term.MPAIRD, "the peer wants to read deeper than our IRD")

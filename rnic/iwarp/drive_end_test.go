@@ -157,7 +157,7 @@ func TestEndWhileRecalled(t *testing.T) {
 		}
 		start := time.Now()
 		d.qp.Close()
-		if time.Since(start) > lingerTime {
+		if time.Since(start) > graceTime {
 			t.Error("Close took ", time.Since(start))
 		}
 	})

@@ -13,18 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-const (
-	// lingerTime bounds how long a Terminate or FIN is given to get through, input
-	// being discarded meanwhile: closing a socket that has unread input resets it,
-	// and the peer might lose the Terminate (RFC 5040 §6.2.1 [R5040-183]).
-	lingerTime = time.Second
-
-	// reasonTime bounds how long a failed write waits for the end of the input, which can have the
-	// peer's reason in it. It is read from what has come already, so a loaded machine has to be
-	// slow to need it all.
-	reasonTime = 50 * time.Millisecond
-)
-
 var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rnic.ErrConnLost)
 
 // fail is the one way to the end of a connected stream: the first error is kept, and the
@@ -65,7 +53,7 @@ func (s *stream) end(err error, quick bool) {
 func (s *stream) sendFailed(err error) {
 	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
 		s.right.notify() // the end of the input is awaited
-		t := time.NewTimer(reasonTime)
+		t := time.NewTimer(peerReasonTime)
 		defer t.Stop()
 		select {
 		case <-s.eof:
@@ -92,7 +80,7 @@ func (s *stream) teardown() {
 	conn := s.link.conn()
 	if !quick {
 		// Overrides the write deadline of the past that has woken a waiting transmitter.
-		conn.SetDeadline(time.Now().Add(lingerTime))
+		conn.SetDeadline(time.Now().Add(graceTime))
 	}
 	s.mu.Unlock()
 	if !quick {

@@ -10,25 +10,12 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
 // Name is what rnic.Open knows the provider by.
 const Name = "iwarp"
 
 func init() { rnic.Register(Name, Open) }
-
-// Limits that hold for every Device unless its DeviceConfig says otherwise.
-const (
-	defaultReads      = 128 // IRD and ORD; what Linux siw caps them at
-	defaultHandshakes = 256
-	acceptTimeout     = 5 * time.Second  // for the whole MPA Request (RFC 5044 §7.1)
-	connectTimeout    = 10 * time.Second // for the whole MPA Reply
-	maxReads          = 0x3FFE           // 14 bits, all ones means "not negotiated" (RFC 6581 §9.1)
-
-	// privateDataMax is what an MPA frame has room for beside the IRD/ORD block.
-	privateDataMax = mpa.PrivateDataMax - mpa.EnhancedLen
-)
 
 // A provider is an rnic.StreamProvider: one TCP connection for each QP.
 type provider struct {

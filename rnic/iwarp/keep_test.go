@@ -148,7 +148,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 // What is large.
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
-	large := make([]byte, bulkBytes)
+	large := make([]byte, largeBytes)
 	if n, _, err := l.writev([][]byte{large[:1000]}, core.WriteMode{}); n == 0 || err != nil || l.wait.large.Load() != 0 {
 		t.Fatal(n, err, l.wait.large.Load())
 	}
@@ -170,7 +170,7 @@ func TestLargeReadsAndWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left -= n; (n >= bulkBytes) != (l.wait.large.Load() == largeInputs) {
+		if left -= n; (n >= largeBytes) != (l.wait.large.Load() == largeInputs) {
 			t.Fatalf("%d bytes read, large for %d inputs", n, l.wait.large.Load())
 		}
 	}

@@ -9,10 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// fallbackMSS is used where the stack reports no segment size: Ethernet, less
-// IPv6 and TCP headers with timestamps (RFC 5044 §5.1 [R5044-077]).
-const fallbackMSS = 1500 - 72
-
 // A link carries the bytes of one stream. read and the three that send are called
 // from one goroutine at a time each.
 type link interface {

@@ -10,9 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// plainBytes is how much a plainLink takes at once.
-const plainBytes = 64 << 10
-
 // A plainLink copies what it is to send, so that nobody who holds a lock, or
 // wants memory back, waits for a slow peer. The transmit loop hands the copy over:
 // it alone calls what sends.

@@ -10,12 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// partTime is for how long handlers post before that leaves. The peer polls for longer before it
-// sleeps (rnic/internal/rxwait), and has the first replies to work on meanwhile: two ends that wait
-// for each other's whole batches take turns, and one of them always rests. A batch has no third
-// part, for each is one more system call, and may be a wake-up of the peer.
-const partTime = 20 * time.Microsecond
-
 // The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
 type parts struct {
 	latest *atomic.Pointer[parts] // set once: of the device's stream with the latest batch

@@ -34,15 +34,6 @@ type receiver struct {
 	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
 }
 
-// Sizes of the receive buffer. A stream has one only while there is input, for there may be
-// many idle ones: a small one or, once its input has filled that, a large one. It is
-// returned to its pool when the stream has to wait for more and there is nothing in it.
-const (
-	rxBufMin = 16 << 10
-	rxBufMax = 256 << 10
-	tailMax  = 2 << 10 // bytes that are read after payload that is placed directly: a header, or some small FPDUs
-)
-
 type (
 	rxSmall [rxBufMin]byte
 	rxBuf   [rxBufMax]byte

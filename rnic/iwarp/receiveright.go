@@ -47,17 +47,6 @@ func (m moment) owner() owner      { return owner(m & 7) }
 func (m moment) of(o owner) moment { return m&^7 | moment(o) }
 func (m moment) take() moment      { return m.of(ownerCaller) + 8 }
 
-const (
-	// parkTick is the time between two looks of a parked receive loop at the right. 10 ms: the end
-	// of an idle stream is noticed after one, and a caller whose reply is slow can be interrupted
-	// after two, both soon enough for a person; 100 wake-ups a second cost nothing.
-	parkTick = 10 * time.Millisecond
-
-	// offerYields is the number of times that the receive loop yields to a caller that may be about
-	// to take the right. 20 take some 3 µs where nothing else runs, about as long as a post.
-	offerYields = 20
-)
-
 // A receiveRight is the right to run the receive side of one stream. A caller that waits for a
 // reply alone and receives it itself saves two goroutine switches for each round trip, each of
 // which wakes a sleeping processor.
@@ -246,7 +235,7 @@ func (s *stream) restoreDeadline() {
 	switch {
 	case s.quick: // nothing is read any more
 	case s.q.Failed():
-		s.link.conn().SetReadDeadline(time.Now().Add(lingerTime))
+		s.link.conn().SetReadDeadline(time.Now().Add(graceTime))
 	default:
 		s.link.conn().SetReadDeadline(time.Time{})
 	}

@@ -222,9 +222,6 @@ func (s *stream) digest(content func() bool) {
 	s.afterBatch(content)
 }
 
-// batchBytes is how much the receive loop sends itself before it goes back to reading.
-const batchBytes = 64 << 10
-
 // afterBatch tells the ULP of what a batch of FPDUs completed, and then sends
 // what it posted meanwhile, and responses to the peer's Reads, in one go. When
 // the handler posted nothing but woke others, they get the processor first, so

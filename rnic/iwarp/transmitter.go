@@ -14,9 +14,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// inlineBytes is how much a poster transmits before it hands over to the transmit loop.
-const inlineBytes = 1 << 20
-
 // A transmitter hands to TCP what the core makes of posted work and the peer's Reads. Only the
 // holder of the core's Turn runs it; mu is held while a batch is built or handed over, never while
 // waiting for room, so that others can take memory out of a batch (detach) or end the stream

@@ -17,10 +17,6 @@ import (
 // administrator has chosen. A socket that was paced once stays so, whatever it is told: it has to
 // be told before it is connected, or, of one that is accepted, the one that listens has.
 
-// plainControl is a congestion control that sets no pace, and that every kernel has and lets every
-// program have.
-const plainControl = "reno"
-
 // paces reports whether a congestion control is one that paces.
 func paces(control string) bool { return strings.HasPrefix(control, "bbr") }
 

@@ -9,15 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
-const (
-	// bulkBytes is how many bytes of one read or write are a sign of large transfers.
-	bulkBytes = 64 << 10
-
-	// largeInputs is how many inputs after a large read or write count as inputs of large
-	// transfers: their calls, acknowledgements and other small messages.
-	largeInputs = 16
-)
-
 // A waitState is where a waiter is after a read that found nothing.
 type waitState uint8
 
@@ -72,7 +63,7 @@ func (w *waiter) found(n int) {
 
 // note is for a read or write of n bytes.
 func (w *waiter) note(n int) {
-	if n >= bulkBytes {
+	if n >= largeBytes {
 		w.large.Store(largeInputs)
 	}
 }
