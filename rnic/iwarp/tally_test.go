@@ -97,6 +97,7 @@ func TestDrivesAreCounted(t *testing.T) {
 // An early part is won where posted work leaves.
 func TestPartsAreCounted(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
+		a.row(t, msn)
 		a.batch(msn, 4)
 		part := func() tally.Counts { return tallyOf(a.qp)["early_part"] }
 		if got, want := part(), (tally.Counts{}); got != want {
