@@ -23,8 +23,8 @@ var (
 )
 
 // Connect dials addr ("host:port", TCP) and does MPA start-up as initiator.
-// A QP whose Connect fails is as it was and may be tried again, but not one whose RTR
-// (ConnOptions.RTR) did not get through: that one has ended.
+// After a failure the QP is as it was and may be tried again, unless its RTR
+// (ConnOptions.RTR) did not get through: then it has ended.
 func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()
@@ -35,8 +35,8 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 	return p.initiate(ctx, ep.(*stream), c, cp)
 }
 
-// ConnectOver is Connect on a connection that is there already: an initiator is
-// who sends the Request, not who dialed.
+// ConnectOver is Connect on an existing connection: the initiator is the end that sends the
+// Request, not the one that dialed.
 func (p *provider) ConnectOver(ctx context.Context, ep rnic.Endpoint, c net.Conn, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()
@@ -49,7 +49,7 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		c.Close()
 		return err
 	}
-	// A deadline is the one way to wake a read of a net.Conn; start clears it. If stop comes too
+	// Only a deadline wakes a read of a net.Conn; start clears it. If stop comes too
 	// late, the deadline may hit the stream that was just agreed on, so the end of ctx wins.
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
 	ses, err := p.request(c, &cp, opt.RTR)
@@ -68,9 +68,8 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		}
 		return err
 	}
-	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. Linux siw sends that
-	// before its socket is turned over to FPDUs, and can miss the wake-up of one that comes at
-	// once.
+	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. Linux siw sends the
+	// Reply before its socket is turned over to FPDUs, and can miss the wake-up of an early FPDU.
 	holdBack(ctx, s, opt.Settle)
 	if ses.rtr != 0 {
 		return s.sayReady(ctx, ses.opened)
@@ -120,7 +119,7 @@ func (p *provider) request(c net.Conn, cp *rnic.ConnParams, rtr RTR) (*session, 
 	s := &session{conn: c, early: early, ird: ird, ord: ord, private: rep.PrivateData,
 		modes: core.Modes{CRC: crc, WholeTrailer: crc, SendMarkers: rep.Markers, RecvMarkers: req.Markers}}
 	// The Reply is the end of the negotiation: there is no third frame in which to ask for less.
-	// What the peer's IRD leaves of our ORD is ours to keep to.
+	// We keep to the peer's IRD ourselves, by a lower ORD.
 	if o := rep.Enhanced.ORD; o != mpa.NotNegotiated && int(o) > ird { // RFC 6581 §9.1 [R5040-275]
 		return nil, refuseStream(s, errIRD)
 	}
@@ -140,7 +139,7 @@ func rejected(rep *mpa.Frame) error {
 		IRD: int(rep.Enhanced.IRD), ORD: int(rep.Enhanced.ORD)}
 }
 
-// refuseStream tells the responder by a Terminate that the stream cannot begin (RFC 6581 §8).
+// refuseStream sends the responder a Terminate: the stream cannot begin (RFC 6581 §8).
 func refuseStream(s *session, err *term.Error) error {
 	t := term.Terminate{Code: err.Code}
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}

@@ -1,4 +1,4 @@
-// What the provider is, and the life of a Send, a Write and a Read in it.
+// The provider, and the life of a Send, a Write and a Read in it.
 
 // Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP
 // (RFC 5040, 5041, 5044, 6581, 7306). Open returns a Device:
@@ -19,15 +19,15 @@
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package iwarp
 
-// # Who does what
+// # Goroutines
 //
-// The protocol is package core, which does no I/O. A stream joins it to a connection with two
-// goroutines. The receive loop reads as much as is there, has the core check
-// and place every whole FPDU of it, runs the CQ handlers once, and sends what
-// they posted in one system call. The transmit loop sleeps; it takes over when
-// TCP has no room, and it ends the stream. Whoever posts work transmits it
-// himself, without ever waiting, if nobody does already. The receive loop never
-// waits for the transmitter, so two peers with full TCP windows cannot block each other.
+// Package core has the protocol and does no I/O. A stream joins it to a connection with two
+// goroutines. The receive loop reads all input that there is, lets the core check and place every
+// whole FPDU, runs the CQ handlers once, and sends the work they posted in one system call. A
+// caller that waits for its reply can receive in the loop's place (receiveright.go). The transmit
+// loop sleeps until TCP has no room, and it ends the stream. A goroutine that posts work transmits
+// it, unless another one is transmitting, and never waits. The receive loop never waits for the
+// transmitter, so two peers with full TCP windows cannot block each other.
 //
 // # The life of a Send and a Write
 //
@@ -47,15 +47,15 @@ package iwarp
 // receive loop checks it and queues it, up to IRD; its transmitter answers,
 // taking turns with its own work message by message. Each segment of the
 // response is checked again, and points into the source region, which is pinned:
-// Invalidate replaces what has not left by a copy and returns at once.
+// Invalidate replaces the unsent part by a copy and returns at once.
 // The response is placed in the sink only where the oldest Read expects it.
 //
 // # The end
 //
 // The first error wins (stream.end). Placement and transmission stop, all posted work
 // completes, oldest first, as done or flushed, and buffers are the caller's before Done is
-// closed. A fault of the peer's is told to it by a Terminate at the next FPDU
-// boundary; then FIN, and input is discarded until the peer's FIN or a deadline.
+// closed. A fault of the peer's is reported to it in a Terminate at the next FPDU
+// boundary. FIN follows, and input is discarded until the peer's FIN or a deadline.
 //
 // # Locks
 //

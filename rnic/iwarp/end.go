@@ -19,7 +19,7 @@ var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rni
 // transmit loop does the rest. It never blocks.
 func (s *stream) fail(err error) { s.end(err, false) }
 
-// Abort is fail without grace for what is on its way, but a Terminate.
+// Abort is fail without grace for unsent work, but for a Terminate.
 func (s *stream) Abort(err error) { s.end(err, true) }
 
 func (s *stream) end(err error, quick bool) {
@@ -35,8 +35,8 @@ func (s *stream) end(err error, quick bool) {
 		s.quick = true
 		s.link.conn().SetDeadline(past)
 	}
-	// Fail alone decides who was first; it sets the state, Terminate where the peer is to be told,
-	// else Error.
+	// Fail alone decides which error is the first. It sets the state: Terminate where the peer gets
+	// a reason, else Error.
 	if !s.q.Fail(err, fault != nil) {
 		return
 	}
@@ -44,12 +44,12 @@ func (s *stream) end(err error, quick bool) {
 	if s.link != nil {
 		s.link.conn().SetWriteDeadline(past) // a waiting transmitter wakes
 		s.wakeTx()
-		s.right.notify() // it sees the end of the input
+		s.right.notify() // to read the end of the input
 	}
 }
 
-// sendFailed is an error of the transmitter. When the peer has already said why
-// it ends the stream, that is on its way in and is the better reason.
+// sendFailed is for an error of the transmitter. If the peer has said why it ends the stream, the
+// input has that better reason.
 func (s *stream) sendFailed(err error) {
 	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
 		s.right.notify() // the end of the input is awaited
@@ -64,11 +64,11 @@ func (s *stream) sendFailed(err error) {
 }
 
 // teardown runs on the transmit loop, once: nothing is placed or sent any more,
-// all work completes, the peer is told, the socket is closed.
+// all work completes, the peer gets a Terminate, the socket is closed.
 func (s *stream) teardown() {
-	// No more is sent, no more is placed, then all work completes: in this order, so that what
-	// completes as flushed is touched by nobody. The ULP has its buffers again after Flushed,
-	// however long the peer takes to read the Terminate below.
+	// No more is sent, no more is placed, then all work completes: in this order, so that flushed
+	// work is no longer in use. The ULP has its buffers again after Flushed, however long the peer
+	// takes to read the Terminate below.
 	rest := s.tx.stop()
 	s.rx.stop()
 	s.work.Flush()
@@ -108,7 +108,7 @@ func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 
 // Disconnect drains accepted work, sends FIN and awaits the peer's.
 func (s *stream) Disconnect(ctx context.Context) error {
-	// From here PostSend is refused, and what was accepted before still goes out.
+	// From here PostSend is refused, and accepted work still goes out.
 	drained := s.work.Close()
 	done := s.q.QP().Done()
 	select {
@@ -131,16 +131,16 @@ func (s *stream) Disconnect(ctx context.Context) error {
 	}
 }
 
-// dropUnsent has Close discard what the socket holds and the peer has not taken. Without it the
-// kernel goes on sending for minutes, and calls that have been made again over another
-// connection, and done, could be done once more by a copy that arrives late.
+// dropUnsent makes Close discard the bytes in the socket that the peer has not taken. Without it
+// the kernel goes on sending for minutes. A late copy of a call could then be executed after the
+// same call has been retried, and executed, over another connection.
 func dropUnsent(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
 }
 
-// finish has the transmit loop send FIN: nobody else may wait for the peer.
+// finish makes the transmit loop send FIN: no other goroutine may wait for the peer.
 func (s *stream) finish() {
 	s.mu.Lock()
 	s.finDue = true

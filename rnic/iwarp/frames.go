@@ -1,4 +1,4 @@
-// MPA start-up, what both roles share: reading a frame, and choosing the modes.
+// MPA start-up, the part of both roles: reading a frame, and choosing the modes.
 
 package iwarp
 
@@ -15,7 +15,7 @@ import (
 var errPrivateData = fmt.Errorf("rnic: more than %d bytes of private data", privateDataMax)
 
 // readFrame reads one start-up frame. It checks the header byte by byte as it
-// comes, and never reads past what a frame can be. rest is what came after it.
+// comes, and never reads more than the longest frame. rest is the bytes after the frame.
 // The caller has set the deadline, one for the whole frame.
 func readFrame(c net.Conn, reply bool) (f mpa.Frame, rest []byte, err error) {
 	buf := make([]byte, mpa.FrameMax)
@@ -57,7 +57,7 @@ func (p *provider) wantsCRC(peer bool) bool {
 	return p.cfg.CRC == rnic.CRCOn || p.cfg.CRC == rnic.CRCStrict || p.cfg.CRC == rnic.CRCAuto && peer
 }
 
-// isTimeout tells a deadline from other failures.
+// isTimeout reports whether a deadline has passed.
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()

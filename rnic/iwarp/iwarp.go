@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Name is what rnic.Open knows the provider by.
+// Name is the provider's name for rnic.Open.
 const Name = "iwarp"
 
 func init() { rnic.Register(Name, Open) }
@@ -42,7 +42,7 @@ func Open(cfg rnic.DeviceConfig) *rnic.Device {
 	return rnic.NewDevice(&provider{cfg: cfg, lentMost: int32(lentPerProc * runtime.GOMAXPROCS(0))})
 }
 
-// readDepth is a depth of the read queues as asked for, made sane.
+// readDepth returns a depth of the read queues within its limits; 0 asks for the default.
 func readDepth(n int) int {
 	if n <= 0 {
 		return defaultReads
@@ -50,7 +50,7 @@ func readDepth(n int) int {
 	return min(n, maxReads)
 }
 
-// Caps is what the provider can do.
+// Caps returns the provider's capabilities.
 func (p *provider) Caps() rnic.Caps {
 	return rnic.Caps{Provider: Name, Services: 1 << rnic.RC, Reliable: true, RDMARead: true, RemoteInval: true,
 		Immediate: p.cfg.Extensions, Atomics: p.cfg.Extensions, MaxIRD: p.cfg.MaxIRD, MaxORD: p.cfg.MaxORD,
@@ -65,18 +65,18 @@ func (p *provider) handshakeTimeout(role time.Duration) time.Duration {
 	return role
 }
 
-// ConnOptions is what rnic.ConnParams.Provider holds for a connection of this provider, by value.
+// ConnOptions are the options of one connection, passed by value in rnic.ConnParams.Provider.
 type ConnOptions struct {
 	// Settle is how long Connect holds back the first FPDU after the peer's
 	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
-	// can miss the wake-up of one that comes at once. 0: 2 ms; negative: none.
+	// can miss the wake-up of an early one. 0: 2 ms; negative: none.
 	Settle time.Duration
 
-	// RTR has Connect announce the peer-to-peer model and begin with one of these
+	// RTR makes Connect announce the peer-to-peer model and begin with one of these
 	// messages, so that the responder may be the first to send (RFC 6581). 0: the
 	// client-server model, in which the initiator's ULP speaks first, as in RPC.
-	// To Accept it is the kinds that may be chosen when the peer wants that model; 0:
-	// any. The cheapest is, and whatever valid message then comes opens the way back.
+	// For Accept it is the kinds to choose from when the peer wants that model; 0: any.
+	// Accept chooses the cheapest, and any valid message then opens the way back.
 	RTR RTR
 }
 

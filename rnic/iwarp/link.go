@@ -1,4 +1,4 @@
-// The link: what a stream needs of the TCP connection below it.
+// The link: the operations of a stream on the connection below it.
 
 package iwarp
 
@@ -14,15 +14,15 @@ import (
 type link interface {
 	// read blocks until there are bytes, or s has nothing to read for.
 	read(s sink) (int, error)
-	// writev hands over what of pieces, at most core.MaxPieces, the connection takes now; full: it
-	// takes no more, and waitWritable is next. It never blocks. Only a *tcpLink is given pieces of
-	// a Source.
+	// writev hands over as much of pieces, at most core.MaxPieces, as the connection takes now;
+	// full: it takes no more, and waitWritable is next. It never blocks. Only a *tcpLink gets
+	// pieces of a Source.
 	writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error)
 	// waitWritable blocks until writev can make headway.
 	waitWritable() error
 	// write blocks until p is handed over, after all that writev took.
 	write(p []byte) error
-	// inline reports that what writev took needs no waitWritable to leave, so that any
+	// inline reports that bytes which writev took leave without waitWritable, so that any
 	// goroutine may call it, and that read does not hold the sink while it waits.
 	inline() bool
 	// mss is the effective maximum segment size, in bytes.
@@ -41,7 +41,7 @@ type sink interface {
 	blocksThread() bool
 }
 
-// newLink takes the quick way for TCP and what is like it, and a plain one for anything else.
+// newLink returns a quick link for TCP and a ReadyConn, and a plain one for any other connection.
 func newLink(c net.Conn) (link, error) {
 	switch c := c.(type) {
 	case *net.TCPConn:

@@ -1,4 +1,4 @@
-// The link over any other net.Conn, whose calls block.
+// The link over any other net.Conn, with calls that block.
 
 package iwarp
 
@@ -10,15 +10,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A plainLink copies what it is to send, so that nobody who holds a lock, or
-// wants memory back, waits for a slow peer. The transmit loop hands the copy over:
-// it alone calls what sends.
+// A plainLink copies the bytes to send, so that no goroutine that holds a lock, or wants memory
+// back, waits for a slow peer. The transmit loop hands the copy over, and alone calls methods that
+// send.
 type plainLink struct {
 	c net.Conn // set once
 
 	// owned by the transmit loop
 	room []byte // allocated once
-	out  []byte // of room, what has not been handed over
+	out  []byte // the part of room not handed over yet
 }
 
 func (l *plainLink) inline() bool   { return false }

@@ -1,4 +1,4 @@
-// The link over a net.Conn that tells when it is ready instead of blocking.
+// The link over a net.Conn that reports when it is ready instead of blocking.
 
 package iwarp
 
@@ -22,9 +22,9 @@ import (
 // most.
 type ReadyConn interface {
 	net.Conn
-	// TryRead fills bufs in order with what is there; io.EOF at the end of the stream.
+	// TryRead fills bufs in order with the input there is; io.EOF at the end of the stream.
 	TryRead(bufs [][]byte) (int, error)
-	// TryWrite takes what there is room for, in order. It keeps nothing of bufs.
+	// TryWrite takes as much as there is room for, in order. It keeps no reference to bufs.
 	TryWrite(bufs [][]byte) (int, error)
 	WaitReadable() error
 	WaitWritable() error

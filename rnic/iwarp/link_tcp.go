@@ -102,7 +102,7 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 }
 
 // readv reads once; one range is read with the cheaper call. The socket does not
-// block, so the runtime is not told of the call: it would take the processor
+// block, so the call is hidden from the runtime, which would take the processor
 // away from a long copy, and wake a thread for it.
 func readv(fd uintptr, iov []syscall.Iovec) (int, syscall.Errno) {
 	for {
@@ -188,7 +188,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 	l.wiov, l.how = iov, how
 	err = l.rc.Write(l.writeFn)
 	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.WriteMode{}
-	clear(iov) // what it pointed at can be collected
+	clear(iov) // its memory can be collected
 	if many != nil {
 		iovecs.Put(many)
 	}
@@ -205,7 +205,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 }
 
 // park reports whether the socket has room, so that the poller waits until it has.
-// It has to ask: the edge that tells of room may have gone by already.
+// It polls, because the poller's edge event may have come before.
 func (l *tcpLink) park(fd uintptr) bool {
 	l.pfd[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 	n, err := unix.Poll(l.pfd[:], 0)
@@ -236,7 +236,7 @@ func (l *tcpLink) mss() int {
 	return n
 }
 
-// hasInput reports whether bytes wait to be read on c, as far as that can be told.
+// hasInput reports whether c is known to have unread bytes.
 func hasInput(c net.Conn) bool {
 	tc, ok := c.(*net.TCPConn)
 	if !ok {

@@ -30,19 +30,19 @@ type listener struct {
 	handshakes sync.WaitGroup
 
 	mu      sync.Mutex
-	closed  error     // why it has ended, set before done is closed; guarded by mu, as is all that follows
-	startup list.List // of net.Conn: those in start-up, the oldest first
+	closed  error     // cause of the end, set before done is closed; guarded by mu like startup
+	startup list.List // of net.Conn: connections in start-up, oldest first
 }
 
 // Listen: MPA start-up of each inbound TCP connection runs on its own, with the
 // handshake deadline; Accept returns only complete, valid requests. At most
 // DeviceConfig.MaxHandshakes connections are in start-up at once. When one more
-// comes the oldest of them is closed: a peer that means it says its Request at
-// once, and must not have to wait for others that never will. As many
-// complete requests may wait for Accept; beyond that they are closed.
+// comes the oldest of them is closed: an honest peer sends its Request at
+// once, and must not wait for silent ones. As many
+// complete requests may wait for Accept; further ones are closed.
 func (p *provider) Listen(_ rnic.Service, network, addr string) (rnic.Listener, error) {
-	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and whose
-	// the peer's socket is can be looked up for one pair of ports.
+	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and the owner of the
+	// peer's socket can be looked up for one pair of ports.
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
 	nl, err := c.Listen(context.Background(), network, addr)
@@ -66,7 +66,7 @@ func (l *listener) acceptLoop() {
 	for {
 		c, err := l.nl.Accept()
 		if err != nil && !passing(err) {
-			l.handshakes.Wait() // what it gave us before it ended by itself is still to be accepted
+			l.handshakes.Wait() // Accept may still return their requests
 			_ = l.end(fmt.Errorf("rnic: listener: %w", err))
 			return
 		}
@@ -82,8 +82,8 @@ func (l *listener) acceptLoop() {
 		pause = time.Millisecond
 		pace(c, l.had)
 		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
-		// A peer that connects and says nothing costs a descriptor and a goroutine: their number is
-		// bounded, and the oldest has to go, so that such peers cannot keep others out.
+		// A peer that connects and says nothing costs a descriptor and a goroutine. Their number is
+		// bounded, and the oldest one goes, so that such peers cannot keep others out.
 		e := l.begin(c)
 		if e == nil {
 			c.Close()
@@ -93,8 +93,8 @@ func (l *listener) acceptLoop() {
 	}
 }
 
-// passing reports whether accepting failed for want of something that others may
-// release: it is tried again then.
+// passing reports whether accepting failed for lack of a resource that may become free, so that a
+// retry makes sense.
 func passing(err error) bool {
 	var temporary interface{ Temporary() bool }
 	return errors.As(err, &temporary) && temporary.Temporary() ||
@@ -105,19 +105,19 @@ func passing(err error) bool {
 // nothing sent (RFC 5044 §7.1.2 [R5044-123]).
 func (l *listener) handshake(c net.Conn, e *list.Element) {
 	f, rest, err := readFrame(c, false)
-	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): what comes before
-	// cannot be one of a stream whose modes are not agreed.
+	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): the modes of an
+	// earlier one would not be agreed.
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
-	if !l.begun(e) || err != nil { // from here on nobody else touches c
+	if !l.begun(e) || err != nil { // from here on this goroutine alone has c
 		c.Close()
 		return
 	}
 	c.SetDeadline(time.Time{})
 	select {
-	// A slot bounds the requests that wait for Accept. Those of them keep their descriptors, so
-	// beyond the bound a peer is closed, and can try again, rather than wait unseen.
+	// Slots bound the requests that wait for Accept, and so their descriptors. A peer beyond the
+	// bound is closed and can try again, rather than wait unseen.
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	default: // Accept does not keep up
@@ -148,7 +148,7 @@ func (l *listener) begin(c net.Conn) *list.Element {
 	return l.startup.PushBack(c)
 }
 
-// begun takes a connection out of those in start-up; false when it had to go before.
+// begun removes a connection from those in start-up; false when begin has removed it.
 func (l *listener) begun(e *list.Element) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,8 +189,7 @@ func (l *listener) Close() error {
 	return err
 }
 
-// end ends the Listener, once; the first cause is what Accept tells. It does not wait for the
-// loops.
+// end ends the Listener, once; Accept returns the first cause. It does not wait for the loops.
 func (l *listener) end(why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,7 +213,7 @@ type connRequest struct {
 	frame mpa.Frame
 }
 
-// PrivateData is what the peer's ULP sent along.
+// PrivateData is the bytes that the peer's ULP sent along.
 func (r *connRequest) PrivateData() []byte { return r.frame.PrivateData }
 
 // RemoteAddr is the peer's TCP address.
@@ -224,10 +223,10 @@ func (r *connRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
 // It MUST NOT be read from, written to or closed.
 func (r *connRequest) NetConn() net.Conn { return r.conn }
 
-// IRD is how many of our RDMA Reads the peer takes at once; 0 also when it did not say.
+// IRD is the number of our RDMA Reads that the peer takes at once; 0 also when it did not say.
 func (r *connRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
 
-// ORD is how many RDMA Reads the peer wants to have outstanding; 0 also when it did not say.
+// ORD is the number of RDMA Reads that the peer wants outstanding; 0 also when it did not say.
 func (r *connRequest) ORD() int { return int(r.frame.Enhanced.ORD) }
 
 // Accept sends the accepting Reply and brings qp to RTS. Nothing is sent until the peer's
@@ -264,7 +263,7 @@ func (r *connRequest) accept(qp *rnic.QP, cp *rnic.ConnParams) error {
 	return stream.start(s)
 }
 
-// answer chooses the modes of the connection, and the Reply that tells them.
+// answer chooses the modes of the connection, and makes the Reply with them.
 func (r *connRequest) answer(cp *rnic.ConnParams) (*session, *mpa.Frame, error) {
 	opt, err := optionsOf(cp)
 	if err != nil {

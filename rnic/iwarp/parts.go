@@ -10,11 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// The parts of a stream's batches: when what handlers have posted leaves before the batch is done.
+// The parts of a stream's batches: replies leave before the batch is done, once for a batch. A
+// third part would be one more system call, and might wake the peer once more.
 type parts struct {
 	latest *atomic.Pointer[parts] // set once: of the device's stream with the latest batch
 	row    lead.Row               // of batches with none of another stream between them
-	next   atomic.Int64           // when, in nanoseconds of clock; 0: not before all handlers have run
+	next   atomic.Int64           // the time, in clock's ns; 0: not before all handlers have run
 
 	tally tally.Counter // won: posted work could leave
 }
@@ -31,7 +32,7 @@ func (p *parts) begin() {
 	}
 }
 
-// end is for a batch with handlers that have run.
+// end ends a batch: its handlers have run.
 func (p *parts) end() {
 	if p.next.Load() != 0 {
 		p.next.Store(0)

@@ -15,23 +15,23 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A receiver reads the stream into a buffer, or payload straight to where it belongs, and has the
-// core do what has come. Only the receive loop runs it; mu is held while bytes are placed, so that
-// stop can end placement for good.
+// A receiver reads the stream into a buffer, or payload straight to where it belongs, and passes
+// the input to the core. Only the owner of the receive right runs it. mu is held while bytes are
+// placed, so that stop can end placement for good.
 type receiver struct {
-	// owned by the receive loop
+	// owned with the receive right
 	buf         []byte
 	r, w        int      // buf[r:w] has not been parsed
 	small       *rxSmall // not nil: buf is this one
-	wide        *rxBuf   // the same; neither: buf is nil, for nothing has come that is not used
-	busy        bool     // a read filled the small buffer, so take a large one when there is input
-	head        int      // bytes that the last read has placed directly
-	woken       bool     // a goroutine that waited for completions has been woken, and not been given way to
+	wide        *rxBuf   // the same; neither: buf is nil, for all input has been used
+	busy        bool     // a read filled the small buffer: the next input gets a large one
+	head        int      // bytes that the last read placed directly
+	woken       bool     // a goroutine in CQ.Wait was woken, and not yet yielded to
 	err         error    // that has ended the input
-	blockThread bool     // who waits next keeps his thread, and the scheduler's processor with it: see rxwait.Blocker
+	blockThread bool     // the next wait may block the thread; see rxwait.Blocker
 
 	mu sync.Mutex
-	in core.Inbound // guarded by mu where its methods say so; else owned by the receive loop
+	in core.Inbound // guarded by mu where its methods say so; else owned with the receive right
 }
 
 type (
@@ -44,7 +44,8 @@ var (
 	rxBufs   = sync.Pool{New: func() any { return new(rxBuf) }}
 )
 
-// start gives it what came after the peer's start-up frame: less than such a frame can have.
+// start passes it the bytes after the peer's start-up frame; there are fewer than in the longest
+// frame.
 func (r *receiver) start(m core.Modes, early []byte) {
 	r.in.Start(m)
 	if len(early) > 0 {
@@ -59,14 +60,14 @@ func (r *receiver) takeSmall() {
 	r.buf = r.small[:]
 }
 
-// consume has the core do every whole FPDU that the buffer has.
+// consume passes every whole FPDU of the buffer to the core.
 func (r *receiver) consume() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, err := r.in.Consume(r.buf[r.r:r.w])
 	r.r += n
 	if r.in.InPlacement() && r.r == r.w {
-		r.r, r.w = 0, 0 // what follows the payload is read to the front
+		r.r, r.w = 0, 0 // bytes after the payload are read to the front
 	}
 	if r.in.Stopped() { // after the end, input is discarded
 		r.r, r.w = 0, 0
@@ -88,11 +89,11 @@ func (r *receiver) fill(l link) error {
 	return err
 }
 
-// read is fill of a receiver whose input has not ended.
+// read reads once, for fill.
 func (r *receiver) read(l link) error {
 	r.head = 0
 	n, err := l.read(r)
-	// The read went into the placement first, and into the buffer with what was more.
+	// The read filled the placement first, then the buffer.
 	r.w += n - r.head
 	if err == nil {
 		r.busy = r.busy || r.w == len(r.buf)
@@ -131,8 +132,8 @@ func (r *receiver) aim() (head, rest []byte, ok bool) {
 	return nil, rest, true
 }
 
-// release ends what aim began: n bytes have been read. idle: there was no input, and the link is
-// going to wait for it.
+// release ends a loan of aim: n bytes have been read. idle: there was no input, and the link will
+// wait for it.
 func (r *receiver) release(n int, idle bool) {
 	if r.in.Borrowed() {
 		r.head = r.in.Return(n)
@@ -141,15 +142,14 @@ func (r *receiver) release(n int, idle bool) {
 	if idle && r.r == r.w {
 		r.giveBack()
 	}
-	// Who looks for more input has the processor that this one could go on with: what it posts next
-	// is what there will be input for.
+	// The woken goroutine needs this processor: its next post is the cause of the next input.
 	if idle && r.woken {
 		r.woken = false
 		runtime.Gosched()
 	}
 }
 
-// blocksThread reports whether who waits may keep his thread.
+// blocksThread reports whether the next wait may block the thread.
 func (r *receiver) blocksThread() bool { return r.blockThread }
 
 // makeRoom moves a begun FPDU to the front when it could be cut off by the end
@@ -189,8 +189,8 @@ func (r *receiver) stop() {
 	r.mu.Unlock()
 }
 
-// quit returns what the receiver holds when the stream has ended: its buffer, and that of a
-// message that is not whole.
+// quit returns the receiver's buffer, and the buffer of an unfinished message, when the stream has
+// ended.
 func (r *receiver) quit() {
 	r.giveBack()
 	r.mu.Lock()

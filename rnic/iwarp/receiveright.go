@@ -19,7 +19,7 @@ type owner uint64
 
 const (
 	ownerLoop     owner = iota // the receive loop: it works, or waits for the socket
-	ownerWanted                // the same; a caller wants the right, so the loop offers it after the next batch
+	ownerWanted                // the same; the loop offers the right after the next batch
 	ownerNone                  // none: the loop is parked, and the next caller takes the right
 	ownerCaller                // a caller in PollUntil
 	ownerRecalled              // the same, and the loop has asked for the right
@@ -67,7 +67,7 @@ func (m moment) take() moment      { return m.of(ownerCaller) + 8 }
 type receiveRight struct {
 	now   atomic.Uint64 // a moment; become is its only writer
 	wake  chan struct{} // one token: the parked loop looks whether it is needed
-	slow  wait.Backoff  // passes over callers after a recall: a caller whose reply is slow wins nothing
+	slow  wait.Backoff  // after a recall: callers with slow replies gain nothing
 	tally tally.Counter // see AddTo
 
 	tick *time.Timer // of a parked loop; owned by the loop, nil before it first parks

@@ -15,11 +15,11 @@ import (
 
 // RTR is kinds of the ready-to-receive message, to be or'ed. It opens the way back: a
 // responder may send nothing before the first FPDU of the initiator (RFC 5044 §7.1.2),
-// and an initiator whose ULP waits for the peer to speak has none but this
+// and an initiator with a ULP that waits for the peer to speak has no other
 // (RFC 6581 §5 and §9.2). None of them has payload.
 type RTR uint8
 
-// The kinds. An RDMA Write costs nobody anything; an RDMA Read takes one of the ORD and of
+// The kinds. An RDMA Write costs neither end anything; an RDMA Read takes one of the ORD and of
 // the peer's IRD and is answered; a Send takes a receive of the peer's ULP.
 const (
 	RTRWrite RTR = 1 << iota
@@ -88,7 +88,7 @@ func (k RTR) answer(req *mpa.Enhanced) RTR {
 	return k & -k
 }
 
-// workRequest is the message of one kind. The STag of what has no bytes is not checked
+// workRequest is the message of one kind. The STag of a message without bytes is not checked
 // (RFC 6581 §9.2 [R6581-053]); a Read without a sink names STag 0.
 func (k RTR) workRequest() rnic.SendWR {
 	const anySTag = 1
@@ -117,7 +117,7 @@ func (s *stream) sayReady(ctx context.Context, opened <-chan struct{}) error {
 		<-done
 	}
 	select {
-	case <-opened: // all was well when the end came: Done and Err tell of it, as ever
+	case <-opened: // the RTR was through before the end, which Done and Err report
 		return nil
 	default:
 		return fmt.Errorf("rnic: our first message was not answered: %w", s.q.QP().Err())

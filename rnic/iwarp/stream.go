@@ -18,9 +18,9 @@ import (
 )
 
 // A stream is the Endpoint of one QP: the protocol core, which does no I/O, joined to a connection
-// by two goroutines. The receive loop reads as much as is there, has the core do it, runs the CQ
-// handlers once, and sends what they posted in one go. The transmit loop sleeps; it goes on where
-// TCP has no room, and ends the stream. Whoever else posts transmits himself.
+// by two goroutines. The receive loop reads all input there is, passes it to the core, runs the CQ
+// handlers once, and sends the work they posted in one go. The transmit loop sleeps; it goes on
+// where TCP has no room, and ends the stream. Other goroutines transmit the work that they post.
 type stream struct {
 	// set once, in NewEndpoint
 	q       *rnic.ProviderQP
@@ -30,11 +30,11 @@ type stream struct {
 	// set once, before the loops start
 	modes core.Modes
 
-	// parts that have their own locks The locks of a stream are rx.mu, tx.mu and that of work, in
-	// this order, and mu; mu is held with none of the others, but with work's before the loops
-	// start. tx.mu is taken under rx.mu where the peer invalidates a region that a batch points
-	// into, also a batch of another stream; never the other way, and neither is held while TCP is
-	// waited for, so a peer that stops reading cannot hold up what it has sent.
+	// Parts with their own locks. A stream's locks are rx.mu, tx.mu and work's, in this order, and
+	// mu. mu is held with none of the others, but with work's before the loops start. tx.mu is
+	// taken under rx.mu where the peer invalidates a region that a batch points into, also a batch
+	// of another stream; never the other way. Neither is held in a wait for TCP, so a peer that
+	// stops reading cannot hold up its own input.
 	work core.Work
 	tx   transmitter
 	rx   receiver
@@ -45,13 +45,13 @@ type stream struct {
 	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
-	// txWake is full at most once, so waking never waits and a loop that is awake looks again. eof
-	// is closed by the receive loop alone, and is how teardown knows that nothing is read any more.
+	// A wake-up never waits, and a loop that is awake looks again. The receive loop alone closes
+	// eof; teardown then knows that reading has ended.
 	eof   chan struct{} // closed when the receive loop has ended
 	loops sync.WaitGroup
 
-	mu     sync.Mutex  // before QP.mu
-	link   link        // nil before the start, not changed after; guarded by mu, as is all that follows, but the loops need no lock to read it
+	mu     sync.Mutex  // before QP.mu; guards all below
+	link   link        // constant after the start, nil before; the loops read it without a lock
 	last   *core.Fault // the Terminate to send, or nil
 	quick  bool        // end without grace
 	finDue bool        // all work is done: FIN can go
@@ -70,7 +70,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	return s, nil
 }
 
-// A session is what MPA start-up agreed on.
+// A session is the result of MPA start-up.
 type session struct {
 	conn     net.Conn
 	early    []byte // bytes that came after the peer's frame
@@ -78,7 +78,7 @@ type session struct {
 	ird, ord int
 	private  []byte
 	gated    bool            // send nothing before the first FPDU has come
-	rtr      RTR             // initiator: what to send first; 0: nothing of our own
+	rtr      RTR             // initiator: the first message to send; 0: none of our own
 	opened   <-chan struct{} // and when that is done
 }
 
@@ -102,7 +102,7 @@ func (s *stream) start(ses *session) error {
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
 	s.tx.tcp, _ = l.(*tcpLink)
-	if !l.inline() { // what its Read has taken when a deadline ends it is not known
+	if !l.inline() { // a deadline may end its Read with bytes taken, how many is not known
 		s.waiting = nil
 	}
 	ses.modes.Extensions = s.p.cfg.Extensions
@@ -123,7 +123,7 @@ func (s *stream) start(ses *session) error {
 	return nil
 }
 
-// PostSend queues work, and sends it unless somebody else will.
+// PostSend queues work, and sends it unless another goroutine will.
 func (s *stream) PostSend(wrs []rnic.Posted) error {
 	s.answers()
 	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
@@ -136,7 +136,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	}
 	if mine {
 		if budget == inlineBytes && wrs[len(wrs)-1].MayCoalesce {
-			runtime.Gosched() // with the turn: what they post is left to us
+			runtime.Gosched() // with the turn, so that this goroutine sends their posts
 		}
 		s.tx.runInline(budget)
 	}
@@ -159,7 +159,7 @@ func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
 
 // rxLoop reads, places and completes until the stream ends, then discards.
 func (s *stream) rxLoop() {
-	s.digest(never) // what came with the start-up frames
+	s.digest(never) // bytes that came with the start-up frames
 	if s.runLent() {
 		s.receive()
 	}
@@ -195,9 +195,9 @@ func (s *stream) receive() {
 	}
 }
 
-// answered reports whether there have been as many answers as messages since there were that many
-// of both: no other goroutine works for this peer on what has come, and would need the processor
-// that is kept.
+// answered reports whether the stream has sent as many answers as it got messages since those
+// counts. If so, no other goroutine works on this peer's messages, and none needs the processor of
+// a blocked thread.
 func (s *stream) answered(messages, sends uint32) bool {
 	n := s.rx.in.Messages() - messages
 	return s.waiting == nil && n > 0 && s.sends.Load()-sends >= n
@@ -205,12 +205,11 @@ func (s *stream) answered(messages, sends uint32) bool {
 
 func never() bool { return false }
 
-// digest has the core do what has been read. content reports whether who runs the receive side has
-// got all that it waits for.
+// digest passes the input to the core and ends the batch. content reports whether the goroutine
+// that receives has all that it waits for.
 func (s *stream) digest(content func() bool) {
-	// After an error the loop goes on: what comes is read and discarded until the socket ends, so
-	// that closing it does not reset it under our Terminate. fail may be called again; the first
-	// counts.
+	// After an error the loop goes on: it reads and discards input until the socket ends, so that
+	// closing it does not reset it under our Terminate. fail may be called again; the first counts.
 	bunch := s.q.BeginBatch()
 	err := s.rx.consume()
 	if bunch && s.q.EndBatch() {
@@ -222,20 +221,20 @@ func (s *stream) digest(content func() bool) {
 	s.afterBatch(content)
 }
 
-// afterBatch tells the ULP of what a batch of FPDUs completed, and then sends
-// what it posted meanwhile, and responses to the peer's Reads, in one go. When
-// the handler posted nothing but woke others, they get the processor first, so
-// that what they post next leaves together (a third of the time is saved with 32 callers).
+// afterBatch reports the completions of a batch of FPDUs to the ULP. Then it sends the work that
+// the ULP posted meanwhile, and responses to the peer's Reads, in one go. When the handler posted
+// nothing but woke others, they get the processor first, so that their posts leave together: with
+// 32 callers that saves a third of the time.
 func (s *stream) afterBatch(content func() bool) {
 	s.work.Cork()
-	// The handler runs with no lock held, and may post, close or invalidate. What it posts stays
-	// queued until Uncork, so that one writev takes all of it, the responses to the peer's Reads
-	// too; of a batch that takes long, two do (parts).
+	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued
+	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A batch
+	// that takes long has two (parts).
 	s.parts.begin()
 	ran := s.q.Notify()
 	s.parts.end()
-	// To give way is for what others are to post. Before what the handlers have lent this goroutine
-	// to nothing comes.
+	// A yield lets others post. It does not come before functions that the handlers have lent this
+	// goroutine to.
 	if ran && !s.lending.filled.Load() && !content() && s.work.YieldCorked() {
 		runtime.Gosched()
 	}
@@ -243,7 +242,7 @@ func (s *stream) afterBatch(content func() bool) {
 	s.q.NotifySends()
 }
 
-// sendCollected sends what has been posted since Cork, and ends it.
+// sendCollected sends the work posted since Cork, and uncorks.
 func (s *stream) sendCollected() {
 	if s.work.Uncork() {
 		// A link that cannot be written to without waiting is the transmit loop's alone: the
@@ -259,9 +258,8 @@ func (s *stream) sendCollected() {
 
 // inputEnded finds out how the inbound bytes ended.
 func (s *stream) inputEnded(err error) {
-	// A FIN between FPDUs is an orderly end if nothing is outstanding. What the transmitter has
-	// just handed to TCP may have been answered already, so its bookkeeping is waited for before
-	// that is decided.
+	// A FIN between FPDUs is an orderly end if nothing is outstanding. The peer may have answered
+	// bytes that the transmitter has just handed to TCP, so its bookkeeping comes first.
 	if err == io.EOF {
 		s.tx.barrier()
 		if s.work.Outstanding() || s.rx.inMessage() {
@@ -271,11 +269,11 @@ func (s *stream) inputEnded(err error) {
 	s.fail(err)
 }
 
-// txLoop transmits what posters could not, and ends the stream.
+// txLoop transmits work that posters could not, and ends the stream.
 func (s *stream) txLoop() {
 	defer s.loops.Done()
 	for range s.txWake {
-		// Looked at first: after an error nothing is transmitted but what teardown sends.
+		// First: after an error only teardown transmits.
 		if s.q.Failed() {
 			s.teardown()
 			return
@@ -314,8 +312,7 @@ func (s *stream) AddTo(t tally.Table) {
 // Wait returns when the loops have ended.
 func (s *stream) Wait() { s.loops.Wait() }
 
-// Moved is the bytes of the stream that TCP has taken, and those that the peer has sent for our
-// RDMA Reads.
+// Moved is the number of bytes that TCP has taken, and that the peer has sent for our RDMA Reads.
 func (s *stream) Moved() uint64 { return s.tx.handed.Load() + s.rx.in.ReadBytes() }
 
 // ReceivesPosted has nothing to do: a peer sends whether there are receives or not.

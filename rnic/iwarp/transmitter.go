@@ -1,4 +1,4 @@
-// The transmitter: the outbound core joined to the link. Whoever has the turn runs it.
+// The transmitter: the outbound core joined to the link. The holder of the turn runs it.
 
 package iwarp
 
@@ -14,10 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A transmitter hands to TCP what the core makes of posted work and the peer's Reads. Only the
-// holder of the core's Turn runs it; mu is held while a batch is built or handed over, never while
-// waiting for room, so that others can take memory out of a batch (detach) or end the stream
-// (stop).
+// A transmitter hands to TCP the FPDUs that the core makes of posted work and the peer's Reads.
+// Only the holder of the core's Turn runs it; mu is held while a batch is built or handed over,
+// never while waiting for room, so that others can take memory out of a batch (detach) or end the
+// stream (stop).
 type transmitter struct {
 	// set once
 	s    *stream
@@ -29,10 +29,10 @@ type transmitter struct {
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 
-	burst wait.Burst // of the transmit loop, so that large transfers do not stand before small calls
+	burst wait.Burst // of the transmit loop, so that small calls pass large transfers
 }
 
-// An outcome is what one step of a transmitter came to.
+// An outcome is the result of one step of a transmitter.
 type outcome uint8
 
 const (
@@ -41,8 +41,8 @@ const (
 	idle                   // all has been transmitted that there was
 )
 
-// runInline transmits on a poster's goroutine: never waits, and hands over what
-// the socket has no room for, and what is more than the budget.
+// runInline transmits on a poster's goroutine. It never waits, and hands over bytes beyond the
+// socket's room or the budget.
 func (t *transmitter) runInline(budget int) {
 	if t.link.inline() {
 		t.run(budget)
@@ -74,7 +74,8 @@ func (t *transmitter) run(budget int) {
 		// request posted before it is seen here, one posted after it finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
-		case budget <= 0: // and not before: to wake the transmit loop for nothing would cost as much as many small messages
+		// Not before: a needless wake-up of the loop costs as much as many small messages.
+		case budget <= 0:
 			t.handOver()
 			return
 		}
@@ -86,8 +87,7 @@ func (t *transmitter) runLoop() {
 	for {
 		n, o, err := t.step()
 		if err == nil && o == full {
-			// What has completed is told now: the socket can stay full for as long as the peer
-			// likes.
+			// Completions are reported now: the peer can keep the socket full for any time.
 			t.s.q.NotifySends()
 			t.s.lending.spill()
 			err = t.link.waitWritable()
@@ -99,8 +99,7 @@ func (t *transmitter) runLoop() {
 		t.s.q.NotifySends()
 		t.s.lending.spill()
 		t.burst.Add(n)
-		// GiveUp, in failed, comes without this look: after an error teardown flushes what is
-		// queued.
+		// GiveUp, in failed, comes without Rest: after an error teardown flushes the queue.
 		if o == idle && t.s.work.Rest() {
 			return
 		}
@@ -128,7 +127,7 @@ func (t *transmitter) yieldToCalls() {
 	}
 }
 
-// step makes a batch if there is none, and hands over what TCP takes of it.
+// step makes a batch if there is none, and hands over as much of it as TCP takes.
 func (t *transmitter) step() (n int, o outcome, err error) {
 	if t.tcp != nil && t.tcp.wait.large.Load() > 0 {
 		t.yieldToCalls()
@@ -159,8 +158,8 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	return n, t.outcome(full), nil
 }
 
-// outcome is what a step came to whose bytes TCP has taken, unless it takes no more. The caller
-// holds mu.
+// outcome is the result of a step after which TCP takes more bytes, unless noRoom. The caller holds
+// mu.
 func (t *transmitter) outcome(noRoom bool) outcome {
 	switch {
 	case noRoom:
@@ -184,16 +183,15 @@ func (t *transmitter) detach(mr *rnic.MR) {
 	t.mu.Unlock()
 }
 
-// stop ends transmission for good. It returns what is left of the FPDU that the
-// stream is inside of.
+// stop ends transmission for good. It returns the unsent rest of the current FPDU.
 func (t *transmitter) stop() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.out.Stop()
 }
 
-// barrier returns when what TCP has taken has been noted: the peer might have answered it,
-// and closed, before the call that handed it over returned.
+// barrier returns when the bytes that TCP has taken are noted: the peer might have answered them,
+// and closed, before the call that handed them over returned.
 func (t *transmitter) barrier() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// Congestion control of connections inside of one machine.
+// Congestion control of connections within one machine.
 
 package iwarp
 
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With BBR for congestion control the kernel paces a connection: a timer lets each packet go, and
-// on a virtual machine to set one costs as much as to send 64 KiB. Between two ends on one machine
-// there is nothing that could be congested, so these do without. Others keep what the machine's
-// administrator has chosen. A socket that was paced once stays so, whatever it is told: it has to
-// be told before it is connected, or, of one that is accepted, the one that listens has.
+// With BBR the kernel paces a connection: a timer releases each packet, and on a virtual machine
+// setting a timer costs as much as sending 64 KiB. Between two ends on one machine nothing can be
+// congested, so their connections are not paced. Others keep the administrator's choice. A socket
+// that was paced once stays paced, so the choice is made before it connects, and for accepted
+// connections on the listening socket.
 
 // paces reports whether a congestion control is one that paces.
 func paces(control string) bool { return strings.HasPrefix(control, "bbr") }
@@ -29,8 +29,8 @@ func setControl(fd uintptr, name string) error {
 	return unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 }
 
-// unpace takes the pacing from a socket that is not connected, and returns what it had for
-// congestion control, empty if that did not change.
+// unpace takes the pacing from a socket that is not connected, and returns its former congestion
+// control, empty if that did not change.
 func unpace(rc syscall.RawConn) (had string) {
 	_ = rc.Control(func(fd uintptr) {
 		if name := control(fd); paces(name) && setControl(fd, plainControl) == nil {
@@ -40,8 +40,8 @@ func unpace(rc syscall.RawConn) (had string) {
 	return had
 }
 
-// mayHave reports whether this process may give sockets of a domain a congestion control: a
-// listener of somebody else's, such as a service manager, can have one that takes privileges.
+// mayHave reports whether this process may give sockets of a domain a congestion control. A
+// listener made by another process, such as a service manager, can have one that needs privileges.
 var mayHave = func(domain int, name string) bool {
 	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ var mayHave = func(domain int, name string) bool {
 	return setControl(uintptr(fd), name) == nil
 }
 
-// canPace reports whether pace could give back what a socket has.
+// canPace reports whether pace could restore a socket's congestion control.
 func canPace(rc syscall.RawConn) (can bool) {
 	_ = rc.Control(func(fd uintptr) {
 		domain, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN)
@@ -60,8 +60,8 @@ func canPace(rc syscall.RawConn) (can bool) {
 	return can
 }
 
-// unpaceListener is unpace of the socket of a listener, if it is known, and connections from
-// elsewhere can have back what that had.
+// unpaceListener is unpace for a listener's socket, if pace can restore the congestion control for
+// connections from elsewhere.
 func unpaceListener(nl net.Listener) (had string) {
 	sc, ok := nl.(syscall.Conn)
 	if !ok {
@@ -74,7 +74,7 @@ func unpaceListener(nl net.Listener) (had string) {
 	return unpace(rc)
 }
 
-// unpaceDialed is for net.Dialer: of a socket that is about to be connected to this machine.
+// unpaceDialed is unpace for net.Dialer, if the socket is about to connect to this machine.
 func unpaceDialed(_, address string, rc syscall.RawConn) error {
 	host, _, _ := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
@@ -89,8 +89,8 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, addr)
 }
 
-// pace gives a connection that was accepted the congestion control that the socket which listens
-// had, unless its other end is on this machine.
+// pace gives an accepted connection the former congestion control of the listening socket, unless
+// its other end is on this machine.
 func pace(c net.Conn, had string) {
 	sc, ok := c.(syscall.Conn)
 	if had == "" || !ok || sameMachine(c.LocalAddr(), c.RemoteAddr()) {

@@ -1,4 +1,4 @@
-// How the receive side of a stream over TCP waits for input.
+// The waiter: how the receive side of a stream over TCP waits for input.
 
 package iwarp
 
@@ -13,35 +13,35 @@ import (
 type waitState uint8
 
 const (
-	waitSpin  waitState = iota // it goes on at once with another read
-	waitBlock                  // the thread has slept in ppoll(2), and there is input
+	waitSpin  waitState = iota // it reads again at once
+	waitBlock                  // the thread was blocked in ppoll(2), and there is input
 	waitPark                   // the goroutine parks in the network poller
 )
 
 // A waiter is how a receiver waits where a read finds nothing. It begins with the wait that ends
-// soonest after input, and each state refuses where it does not pay (package look).
+// soonest after input, and each state refuses where it does not pay (package rxwait).
 //
 //	         EAGAIN             refused, or over        refused, or in vain
 //	┌──────┐ ─────► ┌──────┐ ──────────────────► ┌───────┐ ──────────► ┌──────┐
-//	│ read │        │ poll │                     │ sleep │             │ park │
+//	│ read │        │ spin │                     │ block │             │ park │
 //	└──────┘        └──────┘                     └───────┘             └──────┘
 //	    ▲   at once    │             input           │  input, deadline   │
 //	    └──────────────┴─────────────────────────────┴────────────────────┘
 type waiter struct {
-	// owned by the receive loop
+	// owned with the receive right
 	spin  rxwait.Spinner
 	block rxwait.Blocker
 
 	large atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 }
 
-// next is for a read of fd that found nothing; keep: the thread may sleep with its processor of
-// Go's scheduler. With an error the goroutine MUST NOT park, for no input would wake it.
+// next is for a read of fd that found nothing; keep: the thread may block, and keep its processor
+// of Go's scheduler. With an error the goroutine MUST NOT park, for no input would wake it.
 func (w *waiter) next(fd int, keep bool) (waitState, error) {
 	if w.spin.Continue() {
 		return waitSpin, nil
 	}
-	// Large transfers need the processors that a sleeping thread would keep.
+	// Large transfers need the processors that a blocked thread would keep.
 	if keep && w.large.Load() == 0 && w.block.Block(fd) {
 		return waitBlock, nil
 	}
@@ -49,7 +49,7 @@ func (w *waiter) next(fd int, keep bool) (waitState, error) {
 }
 
 // found is for a read of n bytes, or one that ended without input. Inputs of large transfers count
-// apart: sleepers of small calls behave differently beside them.
+// apart: receivers of small calls block for less beside them.
 func (w *waiter) found(n int) {
 	w.spin.Found()
 	if w.large.Load() > 0 {
