@@ -58,12 +58,12 @@ type Options struct {
 	// server.
 	ReadSize, WriteSize int
 
-	// Device is the RNIC for RDMA. nil: a private one with Provider, CRC and KeepThreads
+	// Device is the RNIC for RDMA. nil: a private one with Provider, CRC and BlockThreads
 	// (rnic.DeviceConfig).
-	Device      *rnic.Device
-	Provider    Provider
-	CRC         rnic.CRCMode
-	KeepThreads bool
+	Device       *rnic.Device
+	Provider     Provider
+	CRC          rnic.CRCMode
+	BlockThreads bool
 
 	// Dial makes TCP connections, for example through a proxy. nil: a net.Dialer, from a port below
 	// 1024 if this process may use one. The Device dials for RDMA.

@@ -44,7 +44,7 @@ func ParseProvider(s string) (Provider, error) {
 
 // device opens an RNIC of the provider.
 func (o *Options) device(p Provider) *rnic.Device {
-	cfg := rnic.DeviceConfig{CRC: o.CRC, KeepThreads: o.KeepThreads}
+	cfg := rnic.DeviceConfig{CRC: o.CRC, BlockThreads: o.BlockThreads}
 	if p == RoCE {
 		return roce.Open(cfg)
 	}

@@ -87,16 +87,16 @@ type Endpoint interface {
 type Scheduler interface {
 	Endpoint
 
-	// Drive runs the receive side of the QP, and the CQ handlers, on the caller's goroutine until
-	// done returns true. It does so only if no other goroutine does, and as long as it can. It may
-	// return early: the caller checks done.
-	Drive(done func() bool)
+	// PollUntil runs the receive side of the QP, and the CQ handlers, on the caller's goroutine
+	// until done returns true. It does so only if no other goroutine does, and as long as it can.
+	// It may return early: the caller checks done.
+	PollUntil(done func() bool)
 
-	// Rouse makes the provider run the receive side if no goroutine does.
-	Rouse()
+	// EnsureReceiver makes the provider run the receive side if no goroutine does.
+	EnsureReceiver()
 
-	// Prompt notifies CQ handlers of completions of deferred work requests.
-	Prompt()
+	// FlushDeferred notifies CQ handlers of completions of deferred work requests.
+	FlushDeferred()
 
 	// Lend makes the receive loop's goroutine, or another one, run f once, after the received
 	// messages are handled. If f takes long another goroutine receives meanwhile, and the end of

@@ -110,7 +110,7 @@ func (q *ProviderQP) PopRecv() { q.rq.pop() }
 func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
 
 // Notify runs the handlers of the CQs with new completions, and reports whether any ran. The caller
-// holds no lock, and is a goroutine of the provider or in Drive.
+// holds no lock, and is a goroutine of the provider or in PollUntil.
 func (q *ProviderQP) Notify() bool {
 	ran := q.recvCQ.notify()
 	return q.sendCQ.notify() || ran

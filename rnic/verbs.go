@@ -108,7 +108,7 @@ type SendWR struct {
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // complete only on failure
 	// Deferred allows a late completion, because no goroutine waits for it: a CQ handler may be
-	// notified with a later one, or by QP.Prompt.
+	// notified with a later one, or by QP.FlushDeferred.
 	Deferred bool
 	// MayCoalesce announces posts by other goroutines: these may run before this one is sent, so
 	// that all leave at once.
@@ -191,11 +191,11 @@ type DeviceConfig struct {
 	MaxHandshakes int  // concurrent connection set-ups on one listener; 0: 256
 	Markers       bool // iWARP: request MPA markers from the peer
 
-	// KeepThreads makes a goroutine that waits in QP.Drive block its OS thread for up to 5 ms
+	// BlockThreads makes a goroutine that waits in QP.PollUntil block its OS thread for up to 5 ms
 	// instead of parking. It then also keeps a processor of Go's scheduler (GOMAXPROCS; at most
 	// half of them). It suits processes that do little except wait for one reply after another:
 	// they get each reply sooner. iWARP only.
-	KeepThreads bool
+	BlockThreads bool
 
 	// Dial makes the TCP connections for Connect, for example through a proxy or from another
 	// network namespace; nil: as net.Dialer does.
@@ -217,8 +217,8 @@ type QPConfig struct {
 	SendCQ, RecvCQ   *CQ
 	SQDepth, RQDepth int
 
-	// Waiting reports whether any goroutine waits for messages from this QP. With it, QP.Drive can
-	// replace the provider's receive loop. It takes no lock held while posting.
+	// Waiting reports whether any goroutine waits for messages from this QP. With it, QP.PollUntil
+	// can replace the provider's receive loop. It takes no lock held while posting.
 	Waiting func() bool
 }
 

@@ -41,7 +41,7 @@ func (c *Conn) watch() {
 			c.qp.Close()
 		case <-tick.C:
 			if c.posted.Load() > 0 {
-				c.qp.Prompt() // collects deferred completions, so that the next tick counts them
+				c.qp.FlushDeferred() // collects deferred completions, so that the next tick counts them
 			}
 			if work.tick(c.posted.Load() > 0, c.progress.Load(), c.qp.Moved()) {
 				c.fail(errStalled)

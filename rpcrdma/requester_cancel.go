@@ -43,7 +43,7 @@ func (rq *requester) awaitSent(k *Call) bool {
 	}
 	if k.state == callLeaving || k.state == callEarly {
 		rq.mu.Unlock()
-		rq.c.qp.Prompt() // it may have left already
+		rq.c.qp.FlushDeferred() // it may have left already
 		rq.c.awaitProgress(k)
 		rq.mu.Lock()
 	}

@@ -186,12 +186,12 @@ func (rq *requester) anyPending() bool {
 }
 
 // ensureReceiver makes a goroutine receive while a posted call waits: the caller itself if its call
-// is alone, as long as it can drive the QP, else the RNIC's.
+// is alone, as long as it can poll the QP, else the RNIC's.
 func (rq *requester) ensureReceiver(k *Call) {
 	if rq.row.Alone() {
-		rq.c.qp.Drive(k.hasReply)
+		rq.c.qp.PollUntil(k.hasReply)
 	} else {
-		rq.c.qp.Rouse()
+		rq.c.qp.EnsureReceiver()
 	}
 }
 
@@ -209,9 +209,9 @@ func (k *Call) replied() bool {
 // its Send, or Do has given up.
 //
 // Callers may have completed Sends and call it after that. A goroutine beginning to wait for a Send
-// updates unsent before it calls Prompt itself. So one of the two sees the other.
+// updates unsent before it calls FlushDeferred itself. So one of the two sees the other.
 func (c *Conn) promptSends() {
 	if c.requester.unsent.Load() > 0 {
-		c.qp.Prompt()
+		c.qp.FlushDeferred()
 	}
 }

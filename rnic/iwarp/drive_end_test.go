@@ -79,7 +79,7 @@ func TestDriveEnds(t *testing.T) {
 						t.Error("the driver stays")
 					}
 					d.wantCause(how.want)
-					d.qp.Drive(func() bool { return false }) // nobody reads any more
+					d.qp.PollUntil(func() bool { return false }) // nobody reads any more
 				})
 			})
 		}

@@ -41,20 +41,20 @@ func TestDrive(t *testing.T) {
 // keeps his thread if that was asked for.
 func TestDriveTCP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // with one processor the receive loop is always there first
-	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {KeepThreads: true}} {
+	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {BlockThreads: true}} {
 		a, b := pipeTCP(t)
 		d := newDriven(t, cfg, a, b)
 		go d.echo(b, 100_000)
 		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a machine that is slow has fewer of them
 			done := d.ask()
-			d.qp.Drive(func() bool { // called by who drives
-				if keeps := streamOf(d.qp).rx.blockThread; keeps != cfg.KeepThreads {
+			d.qp.PollUntil(func() bool { // called by who drives
+				if keeps := streamOf(d.qp).rx.blockThread; keeps != cfg.BlockThreads {
 					t.Errorf("%v: the driver keeps his thread: %v", cfg, keeps)
 				}
 				return done()
 			})
 			if !done() {
-				d.qp.Rouse()
+				d.qp.EnsureReceiver()
 				until(t, done)
 			}
 			if calls == 100_000 || d.qp.Err() != nil {
@@ -88,8 +88,8 @@ func TestDriveOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
 		other := d.ask()
-		d.qp.Rouse()
-		d.qp.Drive(other) // somebody drives already
+		d.qp.EnsureReceiver()
+		d.qp.PollUntil(other) // somebody drives already
 		if d.wantOwner(ownerCaller); other() {
 			t.Fatal("answered")
 		}
@@ -110,7 +110,7 @@ func TestRouse(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
 		d.ask()
-		d.qp.Rouse()
+		d.qp.EnsureReceiver()
 		d.wantOwner(ownerLoop)
 	})
 }
@@ -123,7 +123,7 @@ func TestRestIsRefused(t *testing.T) {
 			if d.owner() == ownerWanted {
 				d.onHandle = nil
 				d.ask()
-				d.qp.Rouse()
+				d.qp.EnsureReceiver()
 			}
 		}
 		d.answer()
@@ -144,7 +144,7 @@ func TestRestIsTaken(t *testing.T) {
 			d.onHandle = func() {
 				d.onHandle = nil
 				done := d.ask()
-				go d.qp.Drive(done)
+				go d.qp.PollUntil(done)
 			}
 			d.answer()
 			if synctest.Wait(); d.owner() == ownerCaller {
@@ -175,13 +175,13 @@ func TestWaiterDrivesNext(t *testing.T) {
 				var wc [1]rnic.WC
 				for msg := uint64(1); msg <= 2; msg++ {
 					got := false
-					k.qp.Drive(func() bool {
+					k.qp.PollUntil(func() bool {
 						got = k.cq.Poll(wc[:]) > 0
 						return got
 					})
 					if !got {
 						waits.Store(true)
-						k.qp.Rouse()
+						k.qp.EnsureReceiver()
 						got = k.cq.Wait(k.t.Context()) == nil && k.cq.Poll(wc[:]) > 0
 						waits.Store(false)
 					}
@@ -267,7 +267,7 @@ func TestDriveBesideHandler(t *testing.T) {
 		n := d.asked.Add(1)
 		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend})
 		start := time.Now()
-		d.qp.Drive(func() bool { return d.got.Load() >= n })
+		d.qp.PollUntil(func() bool { return d.got.Load() >= n })
 		if time.Since(start) > 0 || d.got.Load() < n {
 			t.Errorf("%d of %d answers after %v", d.got.Load(), n, time.Since(start))
 		}
@@ -286,7 +286,7 @@ func TestDeferred(t *testing.T) {
 		if synctest.Wait(); runs > 0 {
 			t.Error("told at once")
 		}
-		d.qp.Prompt()
+		d.qp.FlushDeferred()
 		if synctest.Wait(); runs != 1 {
 			t.Error("not told when asked for: ", runs)
 		}

@@ -100,7 +100,7 @@ func (d *driven) drive() <-chan time.Duration {
 	done, took := d.ask(), make(chan time.Duration, 1)
 	go func() {
 		start := time.Now()
-		d.qp.Drive(done)
+		d.qp.PollUntil(done)
 		took <- time.Since(start)
 	}()
 	return took

@@ -241,13 +241,13 @@ func (s *stream) restoreDeadline() {
 	}
 }
 
-// Drive is as rnic.Scheduler has it.
-func (s *stream) Drive(done func() bool) {
+// PollUntil is as rnic.Scheduler has it.
+func (s *stream) PollUntil(done func() bool) {
 	r := &s.right
 	if s.waiting == nil || !r.take() {
 		return
 	}
-	s.rx.blockThread, s.rx.woken = s.p.cfg.KeepThreads, false
+	s.rx.blockThread, s.rx.woken = s.p.cfg.BlockThreads, false
 	err := s.receiveFor(done)
 	s.rx.blockThread = false
 	// waiting is called after the release: a caller that began to wait before found a receiver.
@@ -276,8 +276,8 @@ func (s *stream) receiveFor(done func() bool) error {
 	return nil
 }
 
-// Rouse is as rnic.Scheduler has it.
-func (s *stream) Rouse() {
+// EnsureReceiver is as rnic.Scheduler has it.
+func (s *stream) EnsureReceiver() {
 	if s.right.owner() == ownerNone {
 		s.right.notify()
 	}

@@ -31,7 +31,7 @@ func (c *singleReader) TryRead(bufs [][]byte) (int, error) {
 }
 
 // TestReceiveRightModel: in each random schedule one goroutine at a time receives, and each reply
-// is handled at the moment in which it comes. A caller stays in Drive for two ticks at most, and
+// is handled at the moment in which it comes. A caller stays in PollUntil for two ticks at most, and
 // the QP ends in each state of its callers.
 func TestReceiveRightModel(t *testing.T) {
 	taken := map[[2]owner]bool{}
@@ -139,12 +139,12 @@ func (s *schedule) call(drives bool) {
 	done := s.ask()
 	if drives {
 		start := time.Now()
-		s.qp.Drive(done)
+		s.qp.PollUntil(done)
 		if d := time.Since(start); d > 2*parkTick {
 			s.t.Errorf("a caller receives for %v, want at most %v", d, 2*parkTick)
 		}
 	} else {
-		s.qp.Rouse()
+		s.qp.EnsureReceiver()
 	}
 	for !done() {
 		time.Sleep(parkTick / 4)
@@ -156,7 +156,7 @@ func (s *schedule) end() {
 	var last sync.WaitGroup
 	if s.rnd.IntN(2) == 0 {
 		done := s.ask()
-		last.Go(func() { s.qp.Drive(done) })
+		last.Go(func() { s.qp.PollUntil(done) })
 	}
 	time.Sleep(s.some())
 	start := time.Now()

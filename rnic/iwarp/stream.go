@@ -289,8 +289,8 @@ func (s *stream) txLoop() {
 	}
 }
 
-// Prompt is as rnic.Scheduler has it.
-func (s *stream) Prompt() { s.wakeTx() }
+// FlushDeferred is as rnic.Scheduler has it.
+func (s *stream) FlushDeferred() { s.wakeTx() }
 
 func (s *stream) wakeTx() {
 	select {

@@ -214,7 +214,7 @@ func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, e
 		}
 	})
 	v.signals.Store(true)
-	v.qp.Rouse()
+	v.qp.EnsureReceiver()
 	if err := v.qp.PostSend(ping); err != nil {
 		return nil, err
 	}

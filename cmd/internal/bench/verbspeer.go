@@ -172,7 +172,7 @@ func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf:
 // large ones are faster with two CPUs.
 func (e *verbsEnd) waitSome(ctx context.Context, drives bool) (n int, err error) {
 	if drives {
-		e.qp.Drive(func() bool {
+		e.qp.PollUntil(func() bool {
 			n, err = e.each(func(rnic.WC) {})
 			return n > 0
 		})
@@ -183,7 +183,7 @@ func (e *verbsEnd) waitSome(ctx context.Context, drives bool) (n int, err error)
 	// The receive loop rests after a drive and would next check for input 10 to 20 ms later.
 	e.signals.Store(true)
 	defer e.signals.Store(false)
-	e.qp.Rouse()
+	e.qp.EnsureReceiver()
 	for n == 0 && err == nil { // another goroutine receives
 		if err = e.cq.Wait(ctx); err == nil {
 			n, err = e.each(func(rnic.WC) {})

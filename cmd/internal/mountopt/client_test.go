@@ -162,7 +162,7 @@ func TestAttributeTimes(t *testing.T) {
 // no other one.
 func TestClientFields(t *testing.T) {
 	plain := func() nfsclient.Options {
-		return nfsclient.Options{Transport: nfsclient.RDMA, Conns: 1, Provider: nfsclient.AutoProvider, CRC: rnic.CRCOn, KeepThreads: true, CallTimeout: transport.Hard}
+		return nfsclient.Options{Transport: nfsclient.RDMA, Conns: 1, Provider: nfsclient.AutoProvider, CRC: rnic.CRCOn, BlockThreads: true, CallTimeout: transport.Hard}
 	}
 	for list, change := range map[string]func(*nfsclient.Options){
 		"":                     func(*nfsclient.Options) {},

@@ -96,8 +96,8 @@ func (o *Options) withOwner(c transport.Cred) transport.Cred {
 func (o *Options) Client(t nfsclient.Target) nfsclient.Options {
 	c := nfsclient.Options{
 		Transport: t.Transport, Conns: o.NConnect, MountHost: o.MountHost, MountPort: o.MountPort, LockPort: o.LockPort, Provider: o.Provider, CRC: o.CRC,
-		KeepThreads: true, // programs wait for each call
-		CallTimeout: transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
+		BlockThreads: true, // programs wait for each call
+		CallTimeout:  transport.Hard, RetryTimeout: o.Timeo, ReadSize: o.ReadSize, WriteSize: o.WriteSize,
 	}
 	if o.Recovery != Hard {
 		c.CallTimeout = o.SoftTimeout()

@@ -16,10 +16,10 @@ type drivenEnd struct {
 	calls int
 }
 
-func (e *drivenEnd) Drive(func() bool) { e.calls++ }
-func (e *drivenEnd) Rouse()            { e.calls++ }
-func (e *drivenEnd) Prompt()           { e.calls++ }
-func (e *drivenEnd) Lend(func()) bool  { return false }
+func (e *drivenEnd) PollUntil(func() bool) { e.calls++ }
+func (e *drivenEnd) EnsureReceiver()       { e.calls++ }
+func (e *drivenEnd) FlushDeferred()        { e.calls++ }
+func (e *drivenEnd) Lend(func()) bool      { return false }
 
 // TestDeferredIsReported: a provider without driving reports deferred completions at once.
 func TestDeferredIsReported(t *testing.T) {
@@ -39,9 +39,9 @@ func TestDeferredIsReported(t *testing.T) {
 		if !sq.Retire(nil) || ep.q.OwesNotify() == driven {
 			t.Errorf("driven %v: owes %v", driven, ep.q.OwesNotify())
 		}
-		qp.Drive(nil)
-		qp.Rouse()
-		qp.Prompt()
+		qp.PollUntil(nil)
+		qp.EnsureReceiver()
+		qp.FlushDeferred()
 		if want := map[bool]int{true: 3}[driven]; de.calls != want {
 			t.Errorf("driven %v: %d calls", driven, de.calls)
 		}
