@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
@@ -159,9 +159,9 @@ func (c *Client) Calls() map[string]CallStats {
 
 // Mechanisms returns Device.Mechanisms of the RNIC, which other clients may share; empty over TCP.
 // The caller owns the table.
-func (c *Client) Mechanisms() tally.Table {
+func (c *Client) Mechanisms() rnic.DecisionTable {
 	if c.opt.Transport != RDMA {
-		return tally.Table{}
+		return rnic.DecisionTable{}
 	}
 	return c.opt.Device.Mechanisms()
 }

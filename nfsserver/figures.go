@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -37,7 +38,7 @@ func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
 // Mechanisms returns the decision counts of speed mechanisms: of all RNICs
 // (rnic.Device.Mechanisms) and of all exports, closed ones included (MechanismCounter). The caller
 // owns the table.
-func (v *Service) Mechanisms() tally.Table {
+func (v *Service) Mechanisms() rnic.DecisionTable {
 	all := tally.Table{}
 	for _, dev := range v.devices {
 		all.AddAll(dev.Mechanisms())

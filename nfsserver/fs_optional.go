@@ -3,8 +3,8 @@
 package nfsserver
 
 import (
-	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/posixacl"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
@@ -122,7 +122,7 @@ type Locker interface {
 type MechanismCounter interface {
 	// Mechanisms returns the decisions since the FS was opened, by mechanism. The caller owns the
 	// table. It may be called at any time, also after Close, and does not block.
-	Mechanisms() tally.Table
+	Mechanisms() rnic.DecisionTable
 }
 
 // A LockType is a kind of byte lock. The kinds are in order of strength.

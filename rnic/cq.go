@@ -126,12 +126,11 @@ func (cq *CQ) Poll(wcs []WC) int {
 	return n
 }
 
-// SetHandler has f called after completions were added, with no lock held, at
-// most one call at a time per CQ; none is lost. It runs on the receive loop or
-// the transmit loop of a QP, or inside PollUntil, never inside PostSend. It must poll until the CQ is
-// empty, must not block and must not call Close or Disconnect (Abort is
-// fine). f may post: posts made while a handler runs on the receive loop
-// of their QP leave in one batch when f returns.
+// SetHandler has f called after completions were added, with no lock held, at most one call at a
+// time per CQ; none is lost. It runs on the receive loop or the transmit loop of a QP, or inside
+// PollUntil, never inside PostSend. It must poll until the CQ is empty, must not block and must not
+// call Close or Disconnect (Abort is fine). f may post: posts made while a handler runs on the
+// receive loop of their QP leave in one batch when f returns.
 func (cq *CQ) SetHandler(f func()) {
 	cq.handler.Store(&f)
 	cq.notify()

@@ -55,7 +55,7 @@ func (d *Device) Caps() Caps { return d.caps }
 // Mechanisms counts the decisions of the provider's mechanisms for the device's QPs since it was
 // opened: poll, sleep, turns, mute, drive, lend and early_part for iWARP over TCP, none for others.
 // The caller owns the table.
-func (d *Device) Mechanisms() tally.Table { return d.tally.Table() }
+func (d *Device) Mechanisms() DecisionTable { return d.tally.Table() }
 
 // stagShards is the number of shards in the STag table, so that look-ups by different QPs seldom
 // contend.

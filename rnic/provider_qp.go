@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
-
-	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
 // A ProviderQP is a provider's view of a QP. Programs never get one. Any goroutine may call its
@@ -19,10 +17,6 @@ func (q *ProviderQP) QP() *QP { return (*QP)(q) }
 
 // EndpointOf returns qp's Endpoint, from the provider.
 func EndpointOf(qp *QP) Endpoint { return qp.ep }
-
-// Tally returns the sum for Device.Mechanisms; an Endpoint joins it while connected. Its lock comes
-// after all locks held by an Endpoint that calls Join or Leave.
-func (q *ProviderQP) Tally() *tally.Sum { return &q.dev.tally }
 
 // Find returns the Memory Region with the index of s and any key, or nil. hint, if not nil, is the
 // last result.

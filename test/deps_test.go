@@ -81,7 +81,7 @@ var exactly = map[string][]string{
 	"nfsserver/perm":              {"nfsserver", "posixacl"},
 	"nfsclient/internal/datapath": {"rpcrdma/mem", "xdr/nfs3"},
 	"nfsclient/nlm":               {"transport", "xdr", "xdr/nfs3", "xdr/nlm4", "xdr/nsm"},
-	"nfsclient/fusefs":            {"internal/tally", "nfsclient", "nfsclient/fusefs/fuseloop", "nfsclient/internal/datapath", "nfsclient/nlm", "posixacl", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
+	"nfsclient/fusefs":            {"nfsclient", "nfsclient/fusefs/fuseloop", "nfsclient/internal/datapath", "nfsclient/nlm", "posixacl", "rnic", "transport", "xdr", "xdr/nfs3", "xdr/oncrpc"},
 	claims:                        nil,
 	machine:                       nil,
 	must:                          nil,

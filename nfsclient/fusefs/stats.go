@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsclient/internal/datapath"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -41,7 +41,7 @@ type Stats struct {
 
 	Data datapath.Stats // data in memory
 
-	Mechanisms map[string]tally.Counts // decisions of the data path's mechanisms, by name
+	Mechanisms map[string]rnic.Decisions // decisions of the data path's mechanisms, by name
 }
 
 // CallStats has the counters of one procedure. Queue is the wait before a call is sent, RoundTrip
@@ -107,7 +107,7 @@ func (s Stats) Since(before *Stats) Stats {
 	d.ForeignChanges -= before.ForeignChanges
 	d.SillyRenames -= before.SillyRenames
 	d.Data = s.Data.Since(&before.Data)
-	d.Mechanisms = make(map[string]tally.Counts)
+	d.Mechanisms = make(map[string]rnic.Decisions)
 	for name, c := range s.Mechanisms {
 		d.Mechanisms[name] = c.Since(before.Mechanisms[name])
 	}

@@ -31,8 +31,8 @@ func (c *singleReader) TryRead(bufs [][]byte) (int, error) {
 }
 
 // TestReceiveRightModel: in each random schedule one goroutine at a time receives, and each reply
-// is handled at the moment in which it comes. A caller stays in PollUntil for two ticks at most, and
-// the QP ends in each state of its callers.
+// is handled at the moment in which it comes. A caller stays in PollUntil for two ticks at most,
+// and the QP ends in each state of its callers.
 func TestReceiveRightModel(t *testing.T) {
 	taken := map[[2]owner]bool{}
 	var mu sync.Mutex

@@ -116,7 +116,7 @@ func (s *stream) start(ses *session) error {
 	if ses.rtr != 0 {
 		ses.opened = s.work.PostRTR(ses.rtr.workRequest())
 	}
-	s.q.Tally().Join(s)
+	s.q.JoinDecisions(s)
 	s.loops.Add(2)
 	go s.rxLoop()
 	go s.txLoop()
@@ -187,7 +187,7 @@ func (s *stream) receive() {
 		if err != nil {
 			s.inputEnded(err)
 			s.rx.quit()
-			s.q.Tally().Leave(s)
+			s.q.LeaveDecisions(s)
 			close(s.eof)
 			s.loops.Done()
 			return

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
-	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +41,7 @@ type statusReport struct {
 	DescriptorsUsed  int    `json:"descriptors_used"`   // of these, in use
 
 	// decisions of the mechanisms of the data path, by name
-	Mechanisms map[string]tally.Counts `json:"mechanisms"`
+	Mechanisms map[string]rnic.Decisions `json:"mechanisms"`
 
 	ExportsFile string     `json:"exports_file"`           // "": none
 	ExportsRead *time.Time `json:"exports_read,omitempty"` // when the file was last taken in

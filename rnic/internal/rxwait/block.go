@@ -23,7 +23,7 @@ import (
 // makes blocks rarer.
 //
 // Inputs of large transfers do not count as other receivers' input: a parked goroutine would wait
-// for a processor behind them, while the kernel prefers a thread that has slept. But input has to
+// for a processor after them, while the kernel prefers a thread that has slept. But input has to
 // come sooner beside large transfers, which need the processors too.
 type Blocker struct {
 	most        limit         // of spinning; set once
