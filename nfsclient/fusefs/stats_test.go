@@ -21,7 +21,7 @@ func TestFiguresSince(t *testing.T) {
 		return Stats{
 			Age: time.Duration(1+slow) * time.Second, Open: int(slow), AttrHits: 7 + slow,
 			Operations: map[string]uint64{"READ": 5, "OPEN": slow}, Calls: map[string]CallStats{"READ": callStats(&c), "NULL": {Count: 3}},
-			Mechanisms: map[string]rnic.Decisions{"poll": {Won: 5 + slow, Lost: 3, Passed: 2 * slow}},
+			Mechanisms: map[string]rnic.Decisions{"spin": {Won: 5 + slow, Lost: 3, Passed: 2 * slow}},
 			Memory:     int64(slow), Data: datapath.Stats{Dirty: int64(slow), Writes: 40 + int64(slow)},
 		}
 	}
@@ -40,7 +40,7 @@ func TestFiguresSince(t *testing.T) {
 	if len(d.Calls) != 1 {
 		t.Errorf("%d procedures, want 1", len(d.Calls))
 	}
-	if got, want := d.Mechanisms["poll"], (rnic.Decisions{Won: 2, Passed: 4}); got != want {
+	if got, want := d.Mechanisms["spin"], (rnic.Decisions{Won: 2, Passed: 4}); got != want {
 		t.Errorf("decisions of poll: got %+v, want %+v", got, want)
 	}
 	c := d.Calls["READ"]

@@ -156,7 +156,7 @@ func (r *receiveRight) startTick() *time.Timer {
 func (r *receiveRight) AddTo(t tally.Table) {
 	c := r.tally.Counts()
 	c.Passed = r.slow.Passed()
-	t.Add("drive", c)
+	t.Add("caller_receive", c)
 }
 
 // offerRight lets callers receive, if one of them wants to, until the loop is needed. It returns

@@ -302,8 +302,8 @@ func (s *stream) wakeTx() {
 // AddTo implements tally.Source, for a stream that has been started.
 func (s *stream) AddTo(t tally.Table) {
 	s.right.AddTo(t)
-	t.Add("lend", s.lending.lead.Counts().Tally())
-	t.Add("early_part", s.parts.tally.Counts())
+	t.Add("run_on_receiver", s.lending.lead.Counts().Tally())
+	t.Add("early_flush", s.parts.tally.Counts())
 	if l, ok := s.link.(*tcpLink); ok {
 		l.wait.AddTo(t)
 	}

@@ -17,24 +17,24 @@ import (
 // A device has the decisions of all its streams, those that have ended too.
 func TestMechanismsOfDevice(t *testing.T) {
 	a, b := newLender(t, time.Hour, func(*rnic.QP) {})
-	for b.dev.Mechanisms()["lend"].Won == 0 { // the handler may run on the transmit loop, which does not lend
+	for b.dev.Mechanisms()["run_on_receiver"].Won == 0 { // the handler may run on the transmit loop, which does not lend
 		b.message(t, a)
 	}
 	names := slices.Sorted(maps.Keys(b.dev.Mechanisms()))
-	if want := []string{"drive", "early_part", "lend", "mute", "poll", "sleep", "turns"}; !slices.Equal(names, want) {
+	if want := []string{"block", "caller_receive", "early_flush", "poller_mask", "run_on_receiver", "spin", "yield"}; !slices.Equal(names, want) {
 		t.Errorf("over TCP: mechanisms %v, want %v", names, want)
 	}
-	until(t, func() bool { return b.dev.Mechanisms()["poll"] != tally.Counts{} }) // it waits for more
+	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // it waits for more
 	b.qp.Close()
 	after := b.dev.Mechanisms()
-	if after["lend"].Won == 0 {
-		t.Error("after the end of the stream: lend has won 0, want more")
+	if after["run_on_receiver"].Won == 0 {
+		t.Error("after the end of the stream: run_on_receiver has won 0, want more")
 	}
-	if after["poll"] == (tally.Counts{}) {
-		t.Error("after the end of the stream: poll has no decisions, want some")
+	if after["spin"] == (tally.Counts{}) {
+		t.Error("after the end of the stream: spin has no decisions, want some")
 	}
 	streamOf(b.qp).parts.tally.Win()
-	if got, want := b.dev.Mechanisms()["early_part"], after["early_part"]; got != want {
+	if got, want := b.dev.Mechanisms()["early_flush"], after["early_flush"]; got != want {
 		t.Errorf("the device still asks a stream that has ended: got %+v, want %+v", got, want)
 	}
 }
@@ -54,7 +54,7 @@ func TestLendsAreCounted(t *testing.T) {
 		g.say(messages(msn, 1))
 		synctest.Wait()
 		s.lending.lead.Busy(s.lending.lead.Current())
-		if got, want := tallyOf(g.qp)["lend"], (tally.Counts{Lost: 1}); got != want {
+		if got, want := tallyOf(g.qp)["run_on_receiver"], (tally.Counts{Lost: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		close(g.hold)
@@ -68,7 +68,7 @@ func TestLendsAreCounted(t *testing.T) {
 func TestDrivesAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
-		drive := func() tally.Counts { return tallyOf(d.qp)["drive"] }
+		drive := func() tally.Counts { return tallyOf(d.qp)["caller_receive"] }
 		before := drive()
 		took := d.drive()
 		d.wantOwner(ownerCaller)
@@ -99,7 +99,7 @@ func TestPartsAreCounted(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)
 		a.batch(msn, 4)
-		part := func() tally.Counts { return tallyOf(a.qp)["early_part"] }
+		part := func() tally.Counts { return tallyOf(a.qp)["early_flush"] }
 		if got, want := part(), (tally.Counts{}); got != want {
 			t.Errorf("after a short batch: got %+v, want %+v", got, want)
 		}

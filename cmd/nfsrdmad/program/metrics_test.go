@@ -71,8 +71,8 @@ func TestMetrics(t *testing.T) {
 		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
 		`nfsrdma_budget_bytes{budget="data"} 2.68435456e+08`,
 		`nfsrdma_budget_used_bytes{budget="data"} 0`,
-		`nfsrdma_mechanism_decisions_total{mechanism="poll",outcome="won"} `, `nfsrdma_mechanism_decisions_total{mechanism="sleep",outcome="lost"} `,
-		`nfsrdma_mechanism_decisions_total{mechanism="lend",outcome="passed"} `,
+		`nfsrdma_mechanism_decisions_total{mechanism="spin",outcome="won"} `, `nfsrdma_mechanism_decisions_total{mechanism="block",outcome="lost"} `,
+		`nfsrdma_mechanism_decisions_total{mechanism="run_on_receiver",outcome="passed"} `,
 		"go_goroutines ", "process_open_fds ",
 	} {
 		if !strings.Contains(all, want+"\n") && !(strings.HasSuffix(want, " ") && strings.Contains(all, want)) {

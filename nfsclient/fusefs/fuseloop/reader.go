@@ -45,10 +45,10 @@ func (s *Server) initReader() {
 	}
 }
 
-// Mechanisms returns the decisions of the reader (fuse_reader) and its polls (fuse_poll). The
+// Mechanisms returns the decisions of the reader (fuse_reader) and its polls (fuse_spin). The
 // caller owns the table.
 func (s *Server) Mechanisms() tally.Table {
-	return tally.Table{"fuse_reader": s.reader.lead.Counts().Tally(), "fuse_poll": s.reader.spin.tally.Counts()}
+	return tally.Table{"fuse_reader": s.reader.lead.Counts().Tally(), "fuse_spin": s.reader.spin.tally.Counts()}
 }
 
 // startReader starts another reader, which takes over the reader's state.

@@ -73,12 +73,12 @@ func TestSpinsAreCounted(t *testing.T) {
 	l.keepSpinning(at)
 	l.end(at.Add(preemptedTime))
 	l.keepSpinning(at)
-	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 1, Passed: 1}); got != want {
+	if got, want := s.Mechanisms()["fuse_spin"], (tally.Counts{Won: 1, Lost: 1, Passed: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	l.keepSpinning(at)
 	l.keepSpinning(at.Add(spinTime))
-	if got, want := s.Mechanisms()["fuse_poll"], (tally.Counts{Won: 1, Lost: 2, Passed: 1}); got != want {
+	if got, want := s.Mechanisms()["fuse_spin"], (tally.Counts{Won: 1, Lost: 2, Passed: 1}); got != want {
 		t.Errorf("after a look in vain: got %+v, want %+v", got, want)
 	}
 }

@@ -55,9 +55,9 @@ func LargeInput() { largeInputs.Add(1) }
 // AddTo implements tally.Source. A block is won where input came soon, a yield spin where input
 // came during it, and a mask where the poller's entry can be changed.
 func (s *Blocker) AddTo(t tally.Table) {
-	t.Add("sleep", s.tally.Counts())
-	t.Add("turns", s.yieldSpin.tally.Counts())
-	t.Add("mute", s.mask.tally.Counts())
+	t.Add("block", s.tally.Counts())
+	t.Add("yield", s.yieldSpin.tally.Counts())
+	t.Add("poller_mask", s.mask.tally.Counts())
 }
 
 // NewBlocker returns a Blocker; see [NewSpinner] for its limit.

@@ -37,7 +37,7 @@ type Spinner struct {
 
 // AddTo implements tally.Source. A spin is won with input. It is lost with none, or with a
 // preemption. A wait without a spin is passed.
-func (l *Spinner) AddTo(t tally.Table) { t.Add("poll", l.tally.Counts()) }
+func (l *Spinner) AddTo(t tally.Table) { t.Add("spin", l.tally.Counts()) }
 
 // NewSpinner returns a Spinner. Half of the processors spin at most, because goroutines that have
 // work need the others; with one processor none does.

@@ -27,20 +27,20 @@ func TestSpinsAreCounted(t *testing.T) {
 	at := time.Now()
 	l.more(at)
 	l.Found()
-	wantCounts(t, "input came", &l, "poll", tally.Counts{Won: 1})
+	wantCounts(t, "input came", &l, "spin", tally.Counts{Won: 1})
 	l.Found()
-	wantCounts(t, "input came without a look", &l, "poll", tally.Counts{Won: 1})
+	wantCounts(t, "input came without a look", &l, "spin", tally.Counts{Won: 1})
 	l.more(at)
 	l.missed()
-	wantCounts(t, "nothing came", &l, "poll", tally.Counts{Won: 1, Lost: 1})
+	wantCounts(t, "nothing came", &l, "spin", tally.Counts{Won: 1, Lost: 1})
 	l.more(at)
-	wantCounts(t, "in the backoff", &l, "poll", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+	wantCounts(t, "in the backoff", &l, "spin", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 	l.more(at)
 	l.preempted(0)
-	wantCounts(t, "others had the processor", &l, "poll", tally.Counts{Won: 1, Lost: 2, Passed: 1})
+	wantCounts(t, "others had the processor", &l, "spin", tally.Counts{Won: 1, Lost: 2, Passed: 1})
 	none := Spinner{}
 	none.more(at)
-	wantCounts(t, "over the limit", &none, "poll", tally.Counts{Passed: 1})
+	wantCounts(t, "over the limit", &none, "spin", tally.Counts{Passed: 1})
 	if n := testing.AllocsPerRun(10, func() { l.more(at); l.Found() }); n != 0 {
 		t.Errorf("%v allocations for a look, want 0", n)
 	}
@@ -55,7 +55,7 @@ func TestBlocksAreCounted(t *testing.T) {
 	s.noteBlock(false)
 	s.backoff.Skip(1)
 	s.Block(-1)
-	wantCounts(t, "sleep", s, "sleep", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+	wantCounts(t, "block", s, "block", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
 // Turns are won if input comes in time.
@@ -66,7 +66,7 @@ func TestYieldSpinsAreCounted(t *testing.T) {
 	slow := stepping{step: yieldPreempted, at: 1}
 	s.yieldSpin.spin(slow.time, slow.found)
 	s.yieldSpin.may()
-	wantCounts(t, "turns", s, "turns", tally.Counts{Won: 1, Lost: 1, Passed: 1})
+	wantCounts(t, "yield", s, "yield", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
 // A mute is won once for a descriptor that the poller has, and lost once for another one.
@@ -79,7 +79,7 @@ func TestMasksAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCounts(t, "mute", &s, "mute", tally.Counts{Won: 1})
+	wantCounts(t, "poller_mask", &s, "poller_mask", tally.Counts{Won: 1})
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -89,5 +89,5 @@ func TestMasksAreCounted(t *testing.T) {
 	refused := Blocker{mask: pollerMask{slept: max(maskAfter, pollerEntries.Load())}}
 	refused.mask.set(pipe[0])
 	refused.mask.set(pipe[0])
-	wantCounts(t, "a mute that is refused", &refused, "mute", tally.Counts{Lost: 1})
+	wantCounts(t, "a mute that is refused", &refused, "poller_mask", tally.Counts{Lost: 1})
 }
