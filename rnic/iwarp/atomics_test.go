@@ -27,7 +27,7 @@ func TestAtomicSum(t *testing.T) {
 				b.dev, b.pd = dev, dev.AllocPD()
 				qp, err := b.pd.CreateQP(rnic.QPConfig{SendCQ: b.cq, RecvCQ: b.cq, SQDepth: 512, RQDepth: 512})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("CreateQP: %v", err)
 				}
 				t.Cleanup(func() { qp.Close() })
 				b.qp = qp

@@ -29,7 +29,7 @@ func TestTransmitLoopYields(t *testing.T) {
 	s.open()
 	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, transferred)}})
 	if _, err := io.CopyN(io.Discard, s.c, transferred); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CopyN: %v", err)
 	}
 	s.c.Close() // with its last bytes, headers and CRCs, on their way
 	<-s.qp.Done()
@@ -49,7 +49,7 @@ func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
 	c, d := pipeTCP(t)
 	l, err := newTCPLink(d)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newTCPLink: %v", err)
 	}
 	return c, l
 }
@@ -60,7 +60,7 @@ func TestReceivingYields(t *testing.T) {
 	for left := transferred; left > 0; {
 		n, err := l.read(&roomySink{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		left -= n
 	}

@@ -72,7 +72,7 @@ func TestAcceptEndsWithItsContext(t *testing.T) {
 		}
 		r, err := l.Accept(t.Context()) // the request was not lost to the waits that ended
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		r.Reject(nil)
 		l.Close()
@@ -119,7 +119,7 @@ func TestAcceptGoesOnAfterPassingErrors(t *testing.T) {
 		below.caller()
 		r, err := l.Accept(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		r.Reject(nil)
 		l.Close()

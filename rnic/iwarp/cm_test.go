@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -60,10 +61,10 @@ func TestReplies(t *testing.T) {
 			s.say(must.Hex(t, c.req))
 			r, err := l.Accept(context.Background())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Accept: %v", err)
 			}
 			if err := r.Accept(s.qp, c.p); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Accept: %v", err)
 			}
 			s.wantBytes(must.Hex(t, c.rep))
 			if s.qp.IRD() != c.ird || s.qp.ORD() != c.ord {
@@ -81,7 +82,7 @@ func TestBadRequests(t *testing.T) {
 	d := Open(rnic.DeviceConfig{HandshakeTimeout: time.Hour}) // so that no connection ends by that
 	l, err := d.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	for _, req := range []string{"4d504120494420526571204672616d00", "47", reqKey + "4000", reqKey + "4003",
@@ -90,8 +91,10 @@ func TestBadRequests(t *testing.T) {
 		s := &script{t: t}
 		s.dial(l.Addr())
 		s.say(must.Hex(t, req))
-		if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil || isTimeout(err) {
-			t.Fatalf("%s was answered, or taken: %v", req, err)
+		if n, err := s.c.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Fatalf("%s was answered", req)
+		} else if isTimeout(err) {
+			t.Fatalf("%s was taken: %v", req, err)
 		}
 	}
 }
@@ -107,7 +110,7 @@ func TestEarlyBytes(t *testing.T) {
 	s.say(must.Hex(t, reqKey+"5002000400100010"))
 	r, err := l.Accept(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	s.open()
 	for !hasInput(r.NetConn()) {
@@ -134,11 +137,14 @@ func TestReject(t *testing.T) {
 	}()
 	err := a.dev.Connect(t.Context(), a.qp, l.Addr().String(), rnic.ConnParams{PrivateData: []byte("me")})
 	var re *rnic.RejectError
-	if !errors.As(err, &re) || string(re.PrivateData) != "no, me" || re.IRD != 128 || re.ORD != 128 {
-		t.Fatalf("%v %+v", err, re)
+	if !errors.As(err, &re) {
+		t.Fatalf("Connect: %v, want a *RejectError", err)
 	}
-	if a.qp.State() != rnic.StateIdle {
-		t.Fatal("a refused QP may be tried again")
+	if want := (rnic.RejectError{PrivateData: []byte("no, me"), IRD: 128, ORD: 128}); !reflect.DeepEqual(*re, want) {
+		t.Fatalf("Connect: got %+v, want %+v", *re, want)
+	}
+	if got := a.qp.State(); got != rnic.StateIdle {
+		t.Fatalf("a refused QP is in state %v, want %v: it may be tried again", got, rnic.StateIdle)
 	}
 }
 
@@ -185,8 +191,11 @@ func TestReplyChecked(t *testing.T) {
 	})
 	t.Run("IRD below our ORD", func(t *testing.T) {
 		s, err := responder(t, rnic.DeviceConfig{}, repKey+"5002000400030010")
-		if err != nil || s.qp.ORD() != 3 || s.qp.IRD() != 16 {
-			t.Fatal(err, s.qp.ORD(), s.qp.IRD())
+		if err != nil {
+			t.Fatalf("connect: %v", err)
+		}
+		if got, want := [2]int{s.qp.IRD(), s.qp.ORD()}, [2]int{16, 3}; got != want {
+			t.Fatalf("IRD and ORD %v, want %v", got, want)
 		}
 	})
 	t.Run("FPDUs behind the Reply", func(t *testing.T) { // siw may say them at once
@@ -197,7 +206,7 @@ func TestReplyChecked(t *testing.T) {
 		rep := must.Hex(t, repKey+"5002000400100010")
 		go theirs.Write(append(rep, must.Hex(t, "001741430000000000000000000000010000000068656c6c6f000000b990b10c")...))
 		if err := s.dev.ConnectOver(t.Context(), s.qp, ours, rnic.ConnParams{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("ConnectOver: %v", err)
 		}
 		if wc := s.want(t, rnic.OpRecv, 1, rnic.WCSuccess); string(mem[:wc.Len]) != "hello" {
 			t.Fatalf("%q", mem)
@@ -297,11 +306,11 @@ func TestHandshakeCap(t *testing.T) {
 		go speaks.Write(mpa.AppendFrame(nil, &mpa.Frame{Rev: mpa.Rev2, HasEnhanced: true}))
 		r, err := l.Accept(context.Background())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		go io.Copy(io.Discard, speaks)
 		if err := r.Reject(nil); err != nil {
-			t.Error(err)
+			t.Errorf("Reject: %v", err)
 		}
 		l.Close()
 		for _, c := range theirs {
@@ -340,7 +349,7 @@ func overPipe(t *testing.T, cfg rnic.DeviceConfig) {
 		ended <- err
 	}()
 	if err := a.dev.ConnectOver(t.Context(), a.qp, x, rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ConnectOver: %v", err)
 	}
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -185,7 +185,10 @@ func TestWaiterDrivesNext(t *testing.T) {
 						got = k.cq.Wait(k.t.Context()) == nil && k.cq.Poll(wc[:]) > 0
 						waits.Store(false)
 					}
-					if !got || wc[0].ID != msg || wc[0].Status != rnic.WCSuccess {
+					if !got {
+						k.t.Errorf("message %d: no completion", msg)
+					}
+					if wc[0].ID != msg || wc[0].Status != rnic.WCSuccess {
 						k.t.Errorf("message %d: completion %+v", msg, wc[0])
 					}
 				}

@@ -36,7 +36,7 @@ func newDriven(t *testing.T, cfg rnic.DeviceConfig, ours, theirs net.Conn) *driv
 	var err error
 	s.qp, err = s.pd.CreateQP(rnic.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, SQDepth: 16, RQDepth: 16, Waiting: d.waiting})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	t.Cleanup(func() { s.qp.Close(); theirs.Close() })
 	for range 8 {
@@ -50,10 +50,10 @@ func newDriven(t *testing.T, cfg rnic.DeviceConfig, ours, theirs net.Conn) *driv
 	d.say(mpa.AppendFrame(nil, &mpa.Frame{CRC: true, Rev: mpa.Rev2, HasEnhanced: true, Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
 	r, err := l.Accept(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if err := r.Accept(s.qp, rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	d.hear(24)
 	d.open()

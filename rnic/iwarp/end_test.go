@@ -83,7 +83,7 @@ func TestDisconnect(t *testing.T) {
 		post(t, a.qp, rnic.SendWR{ID: i, Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100_000)}})
 	}
 	if err := a.qp.Disconnect(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Disconnect: %v", err)
 	}
 	if err := a.qp.PostSend(rnic.SendWR{Op: rnic.OpSend}); err != rnic.ErrState {
 		t.Fatal(err)
@@ -123,8 +123,11 @@ func TestDeafPeer(t *testing.T) {
 			last := rnic.WCSuccess
 			for i := range uint64(4) {
 				var wc [1]rnic.WC
-				if s.cq.Poll(wc[:]) != 1 || wc[0].ID != i || wc[0].Status < last {
-					t.Fatalf("%+v", wc)
+				if s.cq.Poll(wc[:]) != 1 {
+					t.Fatalf("no completion of %d", i)
+				}
+				if wc[0].ID != i || wc[0].Status < last {
+					t.Fatalf("completion %+v, want ID %d and status %d or later", wc[0], i, last)
 				}
 				last = wc[0].Status
 			}

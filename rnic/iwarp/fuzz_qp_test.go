@@ -152,7 +152,7 @@ func newConversation(t *testing.T, mode byte) *conversation {
 	}
 	near, err := l.Dial()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	c.peer = rnictest.NewPeer(near)
 	if mode&fuzzInitiate != 0 {

@@ -64,13 +64,13 @@ func fuzzStartup(t *testing.T, b []byte) {
 	pd, cq := dev.AllocPD(), dev.NewCQ(8)
 	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 1, RQDepth: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	l := rnictest.Listen()
 	rl, ended := begin(t, dev, qp, l, mode)
 	near, err := l.Dial()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	heard := make(chan struct{})
 	go func() {

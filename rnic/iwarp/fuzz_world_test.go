@@ -75,7 +75,7 @@ func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
 		}
 		mr, err := pd.RegMR(p.buf(), rights[i])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RegMR: %v", err)
 		}
 		switch i {
 		case regionRead, regionOther, regionNone:
@@ -83,7 +83,7 @@ func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
 		case regionBound:
 			qp, err := other.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("CreateQP: %v", err)
 			}
 			t.Cleanup(func() { qp.Close() })
 			mr.Bind(qp)
@@ -159,7 +159,7 @@ func newFuzzWork(t *testing.T, m *fuzzMemory, mode byte) *fuzzWork {
 	w.cq = m.dev.NewCQ(depth)
 	qp, err := m.pd.CreateQP(rnic.QPConfig{SendCQ: w.cq, RecvCQ: w.cq, SQDepth: 16, RQDepth: 8})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("CreateQP: %v", err)
 	}
 	w.qp = qp
 	return w
@@ -234,8 +234,11 @@ func (w *fuzzWork) completed(wc *rnic.WC) {
 		w.done(&(*q)[0])
 		*q = (*q)[1:]
 	}
-	if len(*q) == 0 || (*q)[0].id != wc.ID || (*q)[0].op != wc.Op || wc.QP != w.qp {
+	if len(*q) == 0 || (*q)[0].id != wc.ID {
 		w.t.Fatalf("completion %+v, posted %+v", wc, *q)
+	}
+	if (*q)[0].op != wc.Op || wc.QP != w.qp {
+		w.t.Fatalf("completion %+v of QP %p, want opcode %d of %p", wc, wc.QP, (*q)[0].op, w.qp)
 	}
 	job := (*q)[0]
 	*q = (*q)[1:]

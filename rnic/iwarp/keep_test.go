@@ -90,7 +90,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	input := func() {
 		t.Helper()
 		if _, err := c.Write([]byte{1}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 		if n, err := l.read(&roomySink{}); n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -100,12 +100,12 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	// One that sleeps for what has input at once, unless others had some.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	other := rxwait.NewBlocker()
 	sleeps := func() bool { return other.Block(pipe[0]) }
@@ -122,18 +122,18 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	})
 
 	if _, err := c.Write([]byte{1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	own := func() (slept bool) {
 		err := l.rc.Control(func(fd uintptr) {
 			state, err := l.wait.next(int(fd), true)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("next: %v", err)
 			}
 			slept = state == waitBlock
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Control: %v", err)
 		}
 		return slept
 	}
@@ -149,14 +149,17 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
 	large := make([]byte, largeBytes)
-	if n, _, err := l.writev([][]byte{large[:1000]}, core.WriteMode{}); n == 0 || err != nil || l.wait.large.Load() != 0 {
-		t.Fatal(n, err, l.wait.large.Load())
+	if n, _, err := l.writev([][]byte{large[:1000]}, core.WriteMode{}); n == 0 || err != nil {
+		t.Fatalf("writev: %d bytes, %v", n, err)
+	}
+	if got := l.wait.large.Load(); got != 0 {
+		t.Fatalf("after a small write %d inputs count as large, want 0", got)
 	}
 	go io.Copy(io.Discard, c)
 	until(t, func() bool { // the socket has room for all of it
 		n, _, err := l.writev([][]byte{large}, core.WriteMode{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("writev: %v", err)
 		}
 		if is := l.wait.large.Load() == largeInputs; is != (n == len(large)) {
 			t.Fatalf("%d bytes are large: %v", n, is)
@@ -168,7 +171,7 @@ func TestLargeReadsAndWrites(t *testing.T) {
 	for left := transferred; left > 0 && l.wait.large.Load() == 0; {
 		n, err := l.read(&roomySink{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		if left -= n; (n >= largeBytes) != (l.wait.large.Load() == largeInputs) {
 			t.Fatalf("%d bytes read, large for %d inputs", n, l.wait.large.Load())

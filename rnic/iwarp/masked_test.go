@@ -61,10 +61,10 @@ func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	l.wait.spin = rxwait.Spinner{} // it does not look
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Control: %v", err)
 	}
 	if err := l.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetReadDeadline: %v", err)
 	}
 	// What it waits for comes after it has found nothing, and is read only where something tells of
 	// it.
@@ -74,7 +74,7 @@ func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 		for n := 0; n == 0; {
 			var err error
 			if n, err = l.read(s); err != nil {
-				t.Fatal(err)
+				t.Fatalf("read: %v", err)
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package iwarp
 
 import (
+	"errors"
 	"net"
 	"testing"
 
@@ -13,18 +14,21 @@ import (
 func TestListenHasOnePath(t *testing.T) {
 	l, err := Open(rnic.DeviceConfig{}).Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	raw, err := l.(*listener).nl.(*net.TCPListener).SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SyscallConn: %v", err)
 	}
 	protocol := 0
 	control := raw.Control(func(fd uintptr) {
 		protocol, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
 	})
-	if control != nil || err != nil || protocol != unix.IPPROTO_TCP {
-		t.Errorf("protocol %d: %v, %v", protocol, control, err)
+	if err := errors.Join(control, err); err != nil {
+		t.Fatalf("SO_PROTOCOL: %v", err)
+	}
+	if protocol != unix.IPPROTO_TCP {
+		t.Errorf("protocol %d, want %d", protocol, unix.IPPROTO_TCP)
 	}
 }

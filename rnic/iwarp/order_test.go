@@ -47,7 +47,7 @@ func TestSTagsAreRandom(t *testing.T) {
 	for range n {
 		mr, err := pd.AllocMR()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("AllocMR: %v", err)
 		}
 		if seen[(mr.STag() >> 8)] {
 			t.Fatal("one index twice")
@@ -78,7 +78,7 @@ func TestSTagsAreRandom(t *testing.T) {
 	keys := map[rnic.STag]bool{}
 	for range 256 {
 		if err := mr.Rereg(nil, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Rereg: %v", err)
 		}
 		if keys[mr.STag()] {
 			t.Error("a key came back before all others")

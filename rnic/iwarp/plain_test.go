@@ -77,7 +77,7 @@ func TestPlainDisconnect(t *testing.T) {
 		}()
 		linger := -1
 		if err := s.dev.ConnectOver(t.Context(), s.qp, closingPipe{ours, &linger}, rnic.ConnParams{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("ConnectOver: %v", err)
 		}
 		post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, 100)}})
 		s.want(t, rnic.OpSend, 1, rnic.WCSuccess)

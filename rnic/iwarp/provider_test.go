@@ -15,12 +15,12 @@ import (
 func TestOpenByName(t *testing.T) {
 	dev, err := rnic.Open(Name, rnic.DeviceConfig{MaxIRD: 7, MaxORD: 1 << 20})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
-	c := dev.Caps()
-	if c.Provider != Name || c.Services != 1<<rnic.RC || !c.Reliable || !c.RDMARead || !c.RemoteInval || c.Immediate || c.Atomics ||
-		c.MaxIRD != 7 || c.MaxORD != maxReads || c.MaxMessage != 1<<32-1 || c.MaxPrivateData != 508 {
-		t.Errorf("%+v", c)
+	want := rnic.Caps{Provider: Name, Services: 1 << rnic.RC, Reliable: true, RDMARead: true, RemoteInval: true,
+		MaxIRD: 7, MaxORD: maxReads, MaxMessage: 1<<32 - 1, MaxPrivateData: 508}
+	if got := dev.Caps(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	cq := dev.NewCQ(1)
 	for _, s := range []rnic.Service{rnic.UC, rnic.UD} {
@@ -63,7 +63,7 @@ func TestOptionsOfAnother(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	wrong := rnic.ConnParams{Provider: 7}
@@ -73,7 +73,7 @@ func TestOptionsOfAnother(t *testing.T) {
 	go a.dev.Connect(t.Context(), a.qp, l.Addr().String(), rnic.ConnParams{})
 	r, err := l.Accept(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if err := r.Accept(b.qp, wrong); !errors.Is(err, errOptions) {
 		t.Error(err)
@@ -89,8 +89,12 @@ func TestRefusedSTag(t *testing.T) {
 		if !errors.As(err, &e) {
 			t.Fatal("not a PeerError")
 		}
-		if stag, ok := e.RefusedSTag(); ok != want || ok && stag != 0x1234 {
-			t.Errorf("%v: %x %v", code, stag, ok)
+		stag, ok := e.RefusedSTag()
+		if ok != want {
+			t.Errorf("%v: an STag is refused: %v, want %v", code, ok, want)
+		}
+		if ok && stag != 0x1234 {
+			t.Errorf("%v: refused STag %#x, want 0x1234", code, stag)
 		}
 	}
 	if _, ok := (&term.PeerError{Code: term.RDMAPBounds}).RefusedSTag(); ok {

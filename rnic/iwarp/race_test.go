@@ -68,7 +68,7 @@ func TestManyPosters(t *testing.T) {
 			for i := range each {
 				msg := bytes.Repeat([]byte{byte(p)}, 1+i*9)
 				if err := a.qp.PostSend(rnic.SendWR{ID: uint64(p), Op: rnic.OpSend, SGL: [][]byte{msg[:len(msg)/2], msg[len(msg)/2:]}}); err != nil {
-					t.Error(err)
+					t.Errorf("PostSend: %v", err)
 				}
 			}
 		})
@@ -82,7 +82,7 @@ func TestManyPosters(t *testing.T) {
 	for range posters * each {
 		ctx := t.Context()
 		if err := a.cq.Wait(ctx); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Wait: %v", err)
 		}
 		var wc [1]rnic.WC
 		a.cq.Poll(wc[:])

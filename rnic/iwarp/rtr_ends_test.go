@@ -38,7 +38,7 @@ func rtrConversation(t *testing.T, name string, cfg rnic.DeviceConfig, offered, 
 	defer b.qp.Close()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	recv(t, b.qp, 1, make([]byte, 4))
@@ -144,7 +144,7 @@ func TestRTRNamed(t *testing.T) {
 		s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 		r := s.requested(reqKey + "50020004" + c.req)
 		if err := r.Accept(s.qp, rnic.ConnParams{IRD: 8, Provider: ConnOptions{RTR: c.takes}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		s.wantBytes(must.Hex(t, repKey+"50020004"+c.rep))
 	}

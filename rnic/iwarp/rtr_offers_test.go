@@ -176,7 +176,7 @@ func TestRTRIsFirst(t *testing.T) {
 		ours, theirs := pipeTCP(t)
 		s.c = theirs
 		if err := streamOf(s.qp).start(&session{conn: ours, early: early, modes: core.Modes{CRC: true}, ird: 1, ord: 1, rtr: kind}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("start: %v", err)
 		}
 		s.wantBytes(must.Hex(t, rtrHex[kind]))
 		s.wantSegment(tagged(0xc1, 0x42, 3, 0, nil))
@@ -261,7 +261,7 @@ func TestRTRThenEnd(t *testing.T) {
 	close(opened)
 	for range 20 { // which of the two is seen first is nobody's choice
 		if err := streamOf(s.qp).sayReady(t.Context(), opened); err != nil {
-			t.Fatal(err)
+			t.Fatalf("sayReady: %v", err)
 		}
 	}
 }

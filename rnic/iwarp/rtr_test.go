@@ -122,7 +122,7 @@ func TestResponderSpeaksFirst(t *testing.T) {
 			recv(t, b.qp, 2, nil)
 			l, err := b.dev.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Listen: %v", err)
 			}
 			accepted := make(chan error, 1)
 			go func() {
@@ -133,7 +133,7 @@ func TestResponderSpeaksFirst(t *testing.T) {
 				accepted <- err
 			}()
 			if err := a.dev.Connect(t.Context(), a.qp, l.Addr().String(), rnic.ConnParams{Provider: ConnOptions{RTR: kinds, Settle: -1}}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Connect: %v", err)
 			}
 			if err := <-accepted; err != nil {
 				t.Fatal(err)

@@ -44,7 +44,7 @@ func scriptOver(t *testing.T) *script {
 		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
 	r, err := l.Accept(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	go r.Accept(s.qp, rnic.ConnParams{})
 	s.hear(24)
@@ -58,7 +58,7 @@ func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script 
 	s := &script{side: newSide(t, cfg, 16), t: t}
 	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	s.dial(l.Addr())
@@ -66,10 +66,10 @@ func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script 
 		Enhanced: mpa.Enhanced{IRD: 16, ORD: 16}}))
 	r, err := l.Accept(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	if err := r.Accept(s.qp, p); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	s.hear(24) // the Reply
 	return s
@@ -79,7 +79,7 @@ func (s *script) dial(a net.Addr) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", a.String())
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Dial: %v", err)
 	}
 	c.SetDeadline(time.Now().Add(time.Minute))
 	s.t.Cleanup(func() { c.Close() })
@@ -178,7 +178,7 @@ func (s *side) next(t *testing.T) rnic.WC {
 	var wc [1]rnic.WC
 	for s.cq.Poll(wc[:]) == 0 {
 		if err := s.cq.Wait(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Wait: %v", err)
 		}
 	}
 	return wc[0]

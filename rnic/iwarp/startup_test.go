@@ -34,9 +34,10 @@ func TestMatrix(t *testing.T) {
 				t.Errorf("mode %04b: CRCs %v, want %v", i, streamOf(s.qp).modes.CRC, on)
 			}
 		}
-		if streamOf(a.qp).modes.RecvMarkers != mode(0) || streamOf(b.qp).modes.RecvMarkers != mode(2) ||
-			streamOf(b.qp).modes.SendMarkers != mode(0) || streamOf(a.qp).modes.SendMarkers != mode(2) {
-			t.Errorf("mode %04b: markers", i)
+		ma, mb := streamOf(a.qp).modes, streamOf(b.qp).modes
+		got := [4]bool{ma.RecvMarkers, mb.SendMarkers, mb.RecvMarkers, ma.SendMarkers}
+		if want := [4]bool{mode(0), mode(0), mode(2), mode(2)}; got != want {
+			t.Errorf("mode %04b: markers %v, want %v", i, got, want)
 		}
 	}
 }
@@ -46,14 +47,14 @@ func (s *script) requested(req string) rnic.ConnRequest {
 	s.t.Helper()
 	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Listen: %v", err)
 	}
 	defer l.Close()
 	s.dial(l.Addr())
 	s.say(must.Hex(s.t, req))
 	r, err := l.Accept(context.Background())
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("Accept: %v", err)
 	}
 	return r
 }
@@ -64,12 +65,12 @@ func accepted(t *testing.T, cfg rnic.DeviceConfig, req string) (*script, rnic.Co
 	s := &script{side: newSide(t, cfg, 16), t: t}
 	r := s.requested(req)
 	if err := r.Accept(s.qp, rnic.ConnParams{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Accept: %v", err)
 	}
 	head := s.hear(mpa.HeaderLen)
 	rep, _, err := mpa.ParseFrame(append(head, s.hear(int(head[18])<<8|int(head[19]))...), true)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseFrame: %v", err)
 	}
 	return s, r, rep
 }
@@ -115,8 +116,12 @@ func TestRTRs(t *testing.T) {
 	} {
 		s, _, rep := accepted(t, rnic.DeviceConfig{}, reqKey+"50020004"+flags)
 		e := rep.Enhanced
-		if !e.PeerToPeer || e.RTRSend != c.chose.RTRSend || e.RTRWrite != c.chose.RTRWrite || e.RTRRead != c.chose.RTRRead || e.IRD < 1 {
-			t.Errorf("%s: %+v", flags, e)
+		if want := (mpa.Enhanced{PeerToPeer: true, RTRSend: c.chose.RTRSend, RTRWrite: c.chose.RTRWrite, RTRRead: c.chose.RTRRead,
+			IRD: e.IRD, ORD: e.ORD}); e != want {
+			t.Errorf("%s: got %+v, want %+v", flags, e, want)
+		}
+		if e.IRD < 1 {
+			t.Errorf("%s: IRD %d, want 1 at least", flags, e.IRD)
 		}
 		recv(t, s.qp, 1, nil)
 		post(t, s.qp, rnic.SendWR{ID: 2, Op: rnic.OpSend})
@@ -140,8 +145,11 @@ func TestPeerIsTold(t *testing.T) {
 	conformance.Proves(t, "R5044-015", "R5044-115", "R5044-119", "R6581-024")
 	for req, want := range map[string][3]int{"40010000": {1, 0, 0}, "5002000400050009": {2, 5, 9}} {
 		s, r, rep := accepted(t, rnic.DeviceConfig{}, reqKey+req)
-		if int(r.(*connRequest).frame.Rev) != want[0] || r.IRD() != want[1] || r.ORD() != want[2] || int(rep.Rev) != want[0] {
-			t.Errorf("%s: revision %d, IRD %d, ORD %d", req, int(r.(*connRequest).frame.Rev), r.IRD(), r.ORD())
+		if got := [3]int{int(r.(*connRequest).frame.Rev), r.IRD(), r.ORD()}; got != want {
+			t.Errorf("%s: revision, IRD and ORD %v, want %v", req, got, want)
+		}
+		if got := int(rep.Rev); got != want[0] {
+			t.Errorf("%s: the Reply has revision %d, want %d", req, got, want[0])
 		}
 		s.open() // DV and RV are 1 with either revision
 		post(t, s.qp, rnic.SendWR{Op: rnic.OpSend})
@@ -150,8 +158,11 @@ func TestPeerIsTold(t *testing.T) {
 		}
 	}
 	s, err := responder(t, rnic.DeviceConfig{}, repKey+"5002000400030010")
-	if err != nil || s.qp.IRD() != 16 || s.qp.ORD() != 3 {
-		t.Error(err, s.qp.IRD(), s.qp.ORD())
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	if got, want := [2]int{s.qp.IRD(), s.qp.ORD()}, [2]int{16, 3}; got != want {
+		t.Errorf("IRD and ORD %v, want %v", got, want)
 	}
 }
 
@@ -160,8 +171,11 @@ func TestNotNegotiated(t *testing.T) {
 	conformance.Proves(t, "R5040-276", "R6581-034", "R6581-036", "R6581-038")
 	for rep, want := range map[string][2]int{"3fff3fff": {16, 16}, "3fff0004": {16, 16}, "00043fff": {16, 4}} {
 		s, err := responder(t, rnic.DeviceConfig{}, repKey+"50020004"+rep)
-		if err != nil || s.qp.IRD() != want[0] || s.qp.ORD() != want[1] {
-			t.Errorf("%s: %v, IRD %d, ORD %d", rep, err, s.qp.IRD(), s.qp.ORD())
+		if err != nil {
+			t.Fatalf("%s: connect: %v", rep, err)
+		}
+		if got := [2]int{s.qp.IRD(), s.qp.ORD()}; got != want {
+			t.Errorf("%s: IRD and ORD %v, want %v", rep, got, want)
 		}
 	}
 }
@@ -277,7 +291,7 @@ func TestNoDelay(t *testing.T) {
 	for _, s := range []*side{a, b} {
 		rc, err := streamOf(s.qp).socket().(*net.TCPConn).SyscallConn()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("SyscallConn: %v", err)
 		}
 		on := 0
 		rc.Control(func(fd uintptr) { on, _ = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY) })

@@ -25,7 +25,7 @@ func TestSecondStartChangesNothing(t *testing.T) {
 		t.Errorf("the second start: %v, want %v", err, rnic.ErrState)
 	}
 	if err := s.qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{[]byte("data")}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("PostSend: %v", err)
 	}
 	s.wantSegment(untagged(0x41, 0x43, 0, 0, 1, 0, []byte("data")))
 }

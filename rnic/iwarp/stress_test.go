@@ -66,8 +66,12 @@ func exchange(t *testing.T, a, b *side) {
 				return
 			}
 		}
-		if wc[0].ID != i || wc[0].Status != rnic.WCSuccess || !bytes.Equal(back[i*n:][:n], src) {
-			t.Errorf("Read %d: %+v", i, wc[0])
+		if wc[0].ID != i || wc[0].Status != rnic.WCSuccess {
+			t.Errorf("Read %d: completion %+v", i, wc[0])
+			return
+		}
+		if !bytes.Equal(back[i*n:][:n], src) {
+			t.Errorf("Read %d has got other bytes", i)
 			return
 		}
 	}

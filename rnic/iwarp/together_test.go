@@ -28,7 +28,7 @@ func TestTogetherLeavesAtOnce(t *testing.T) {
 	for i := range uint64(posts) {
 		wg.Go(func() {
 			if err := a.qp.PostSend(rnic.SendWR{ID: i, Op: rnic.OpSend, SGL: [][]byte{{byte(i)}}, MayCoalesce: true}); err != nil {
-				t.Error(err)
+				t.Errorf("PostSend: %v", err)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ func tcpAddr(t *testing.T, s string) *net.TCPAddr {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", s)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ResolveTCPAddr: %v", err)
 	}
 	return a
 }
@@ -48,14 +48,14 @@ func controlOf(t *testing.T, sc syscall.Conn, want string) (got string, ok bool)
 	t.Helper()
 	rc, err := sc.SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SyscallConn: %v", err)
 	}
 	err = rc.Control(func(fd uintptr) {
 		ok = want == "" || setControl(fd, want) == nil
 		got = control(fd)
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Control: %v", err)
 	}
 	return got, ok
 }
@@ -73,7 +73,7 @@ func (c farConn) RemoteAddr() net.Addr { return c.remote }
 func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer ln.Close()
 	const bbr = "bbr"
@@ -89,7 +89,7 @@ func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	}()
 	dialed, err := dial(t.Context(), "tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	defer dialed.Close()
 	c := <-accepted
@@ -170,7 +170,7 @@ func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
 	for _, remote := range []net.Addr{nil, tcpAddr(t, "192.0.2.7:1")} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		fl := &farListener{ln.(*net.TCPListener), remote, make(chan *net.TCPConn, 1)}
 		want := "bbr"
@@ -182,7 +182,7 @@ func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
 		defer l.Close()
 		c, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Dial: %v", err)
 		}
 		defer c.Close()
 		if remote == nil {
@@ -207,15 +207,18 @@ func TestDialedElsewhereIsPaced(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false, "192.0.2.1:1": true, "[2001:db8::1]:1": true, "": true} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Listen: %v", err)
 		}
 		_, paced := controlOf(t, ln.(*net.TCPListener), "bbr")
 		rc, err := ln.(*net.TCPListener).SyscallConn()
 		if err == nil {
 			err = unpaceDialed("tcp", address, rc)
 		}
-		if got, _ := controlOf(t, ln.(*net.TCPListener), ""); err != nil || paced && paces(got) != want {
-			t.Errorf("%q: %q, %v", address, got, err)
+		if err != nil {
+			t.Errorf("%q: %v", address, err)
+		}
+		if got, _ := controlOf(t, ln.(*net.TCPListener), ""); paced && paces(got) != want {
+			t.Errorf("%q: congestion control %q paces: %v, want %v", address, got, paces(got), want)
 		}
 		ln.Close()
 	}

@@ -1,4 +1,4 @@
-// How long a receiver sleeps for input, and when it gives that up.
+// How long a thread blocks for input, and when that is refused.
 
 package rxwait
 
@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper is a Blocker that is alone.
+// blocker returns a Blocker in a process without others.
 func blocker(t *testing.T) *Blocker {
 	t.Helper()
 	alone(t)
 	return &Blocker{most: one, others: smallInputs.Load()}
 }
 
-// It returns with input and with an end, and without either before long.
+// TestBlock: a block ends with input, with the end of the input, and without either after blockMax.
 func TestBlock(t *testing.T) {
 	s := blocker(t)
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	if s.Block(pipe[0]) || Spinning() != 0 {
 		t.Fatal("found something")
 	}
 	if n := refused(t, s); n != 1 {
-		t.Fatalf("%d times without sleeping after a sleep in vain, want 1", n)
+		t.Fatalf("%d blocks are refused after one in vain, want 1", n)
 	}
 	s.noteBlock(true)
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	if !s.Block(pipe[0]) || Spinning() != 0 {
 		t.Fatal("found no input")
 	}
 	unix.Close(pipe[1])
 	if _, err := unix.Read(pipe[0], make([]byte, 1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Read: %v", err)
 	}
 	s.backoff.Skip(0) // the machine may have stood still meanwhile
 	if !s.Block(pipe[0]) {
@@ -51,12 +51,12 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// Input that comes late is input, but no reason to sleep next time.
+// TestBlockForLateInput: late input is input, but no reason to block the next time.
 func TestBlockForLateInput(t *testing.T) {
 	s := blocker(t)
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
@@ -66,71 +66,75 @@ func TestBlockForLateInput(t *testing.T) {
 		if s.Block(pipe[0]) {
 			break
 		}
-		late.Stop() // it was later than the sleep is long
+		late.Stop() // it was later than blockMax
 		_ = unix.SetNonblock(pipe[0], true)
 		_, _ = unix.Read(pipe[0], make([]byte, 1))
 	}
 	if n := refused(t, s); n != 1 {
-		t.Errorf("%d times without sleeping after late input, want 1", n)
+		t.Errorf("%d blocks are refused after late input, want 1", n)
 	}
 }
 
-// refused is how often s does not sleep before it would.
+// refused returns the number of blocks that s refuses before it allows one.
 func refused(t *testing.T, s *Blocker) (n int) {
 	t.Helper()
 	for ; !s.may(); n++ {
 		if n > 1000 {
-			t.Fatal("it does not sleep any more")
+			t.Fatal("a thousand blocks are refused")
 		}
 	}
 	return n
 }
 
-// Where others have input there is work for the processor that it would keep.
+// TestBlockBesideOthers: input of other receivers is work for the processor that a block would
+// keep.
 func TestBlockBesideOthers(t *testing.T) {
 	s, other := blocker(t), Blocker{}
 	refused(t, s)
 	s.noteBlock(true)
 	s.Input()
 	if n := refused(t, s); n != 0 {
-		t.Fatalf("%d times without sleeping after input of its own", n)
+		t.Fatalf("%d blocks are refused after input of its own, want 0", n)
 	}
 	s.noteBlock(true)
 	other.Input()
 	if n := refused(t, s); n != 1+wait.Passes {
-		t.Errorf("%d times without sleeping after input of another, want %d", n, 1+wait.Passes)
+		t.Errorf("%d blocks are refused after input of another, want %d", n, 1+wait.Passes)
 	}
 }
 
-// Sleepers and lookers together keep no more processors than are meant to be kept.
+// Blocked and spinning receivers together keep no more processors than the limit.
 func TestBlockersCountAsSpinners(t *testing.T) {
 	s, other := blocker(t), Blocker{most: one, others: smallInputs.Load()}
-	if !s.may() || other.may() || (&Blocker{others: smallInputs.Load()}).may() {
-		t.Fatal("two sleep where one is meant to, or one where nobody is")
+	if !s.may() || other.may() {
+		t.Fatal("none or two block at a limit of one")
+	}
+	if (&Blocker{others: smallInputs.Load()}).may() {
+		t.Fatal("one blocks at no limit")
 	}
 	s.noteBlock(true)
 	if !other.may() {
-		t.Error("who woke has made no room")
+		t.Error("the end of a block has made no room")
 	}
 }
 
-// Inputs of large transfers do not keep a receiver from sleeping, but for some sleeps after one
-// what it sleeps for has to come sooner.
+// TestBlockBesideLargeTransfers: inputs of large transfers refuse no block, but for some blocks
+// after one input has to come sooner.
 func TestBlockBesideLargeTransfers(t *testing.T) {
 	s := blocker(t)
 	s.large = largeInputs.Load()
 	for range 2 {
 		if d := s.soon(); d != blockWorth {
-			t.Fatalf("alone it is worth sleeping for %v", d)
+			t.Fatalf("alone input has to come within %v, want %v", d, blockWorth)
 		}
 		LargeInput()
 		if n := refused(t, s); n != 0 {
-			t.Fatalf("%d times without sleeping beside a large transfer", n)
+			t.Fatalf("%d blocks are refused beside a large transfer, want 0", n)
 		}
 		s.noteBlock(true)
 		for range wait.Passes {
 			if d := s.soon(); d != blockWorthBeside {
-				t.Fatalf("beside a large transfer it is worth sleeping for %v", d)
+				t.Fatalf("beside a large transfer input has to come within %v, want %v", d, blockWorthBeside)
 			}
 		}
 	}

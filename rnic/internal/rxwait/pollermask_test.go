@@ -1,4 +1,4 @@
-// What the network poller is told of a socket that a thread sleeps for.
+// The events that the network poller gets of a socket for which a thread is blocked.
 
 package rxwait
 
@@ -9,31 +9,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// polled is the descriptor of a socket that the network poller has, for as long as the test runs.
+// polled returns the descriptor of a socket that the network poller has while the test runs.
 func polled(t *testing.T) (fd int) {
 	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ListenUDP: %v", err)
 	}
 	t.Cleanup(func() { c.Close() })
 	rc, err := c.SyscallConn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SyscallConn: %v", err)
 	}
 	if err := rc.Control(func(d uintptr) { fd = int(d) }); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Control: %v", err)
 	}
 	return fd
 }
 
-// An entry is changed in nothing but input, once there have been some sleeps, and is as it was
-// afterwards.
+// TestMask: after some blocks, a mask removes input from the events of an entry, and nothing else.
+// Clearing it restores the entry.
 func TestMask(t *testing.T) {
 	fd := polled(t)
 	var was pollerMask
 	if err := was.find(fd); err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	now := func() (event uint32) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestMask(t *testing.T) {
 		return event
 	}
 	if n := testing.AllocsPerRun(10, func() { m := pollerMask{}; _ = m.find(fd) }); n > 100 {
-		t.Errorf("to find an entry takes %v allocations", n)
+		t.Errorf("finding an entry takes %v allocations, want 100 at most", n)
 	}
 	var m pollerMask
 	for range maskAfter {
@@ -71,20 +71,21 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Where the poller has many descriptors an entry is looked for after as many sleeps.
+// TestMaskAmongMany: with many descriptors in the poller an entry is looked for after as many
+// blocks.
 func TestMaskAmongMany(t *testing.T) {
 	fd := polled(t)
 	for range 2 * maskAfter {
 		polled(t)
 	}
 	if err := new(pollerMask).find(fd); err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	defer pollerEntries.Store(0)
 	var m pollerMask
 	for range 2 * maskAfter {
 		if m.set(fd); m.state != maskUnknown {
-			t.Fatalf("looked for after %d sleeps", m.slept)
+			t.Fatalf("the entry is looked for after %d blocks", m.slept)
 		}
 		m.noteBlock(true)
 	}
@@ -92,30 +93,30 @@ func TestMaskAmongMany(t *testing.T) {
 		m.noteBlock(true)
 	}
 	if m.set(fd); m.state != maskOn {
-		t.Errorf("state %d after %d sleeps", m.state, m.slept)
+		t.Errorf("state %d after %d blocks, want %d", m.state, m.slept, maskOn)
 	}
 	if err := m.clear(fd); err != nil {
-		t.Error(err)
+		t.Errorf("clear: %v", err)
 	}
 }
 
-// A descriptor that the poller does not have is left alone, also where an epoll instance of the
-// program's own has it.
+// TestMaskRefused: a mask leaves a descriptor alone that the poller does not have, even if an epoll
+// instance that the program made has it.
 func TestMaskRefused(t *testing.T) {
 	pollerEpoll.Store(0) // it is found again
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("EpollCreate1: %v", err)
 	}
 	defer unix.Close(ep)
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, pipe[0], &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("EpollCtl: %v", err)
 	}
 	m := pollerMask{slept: maskAfter}
 	if m.set(pipe[0]); m.state != maskRefused {
@@ -125,11 +126,12 @@ func TestMaskRefused(t *testing.T) {
 		t.Errorf("state %d", m.state)
 	}
 	if m = (pollerMask{}); m.find(polled(t)) != nil || pollerEpoll.Load() == int64(ep) {
-		t.Error("the poller was not found afterwards, or is the program's own")
+		t.Error("the poller was not found after that, or is the program's instance")
 	}
 }
 
-// After a change that failed the goroutine must not wait in the poller.
+// TestUnmaskFails: an entry that cannot be restored is an error, so that the goroutine does not
+// park.
 func TestUnmaskFails(t *testing.T) {
 	fd := polled(t)
 	s := Blocker{mask: pollerMask{slept: maskAfter}}

@@ -1,4 +1,4 @@
-// How long a receiver looks for packets, and when it gives that up.
+// How long a receiver spins, and when that is refused.
 
 package rxwait
 
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// one is how many look at most.
+// one is a limit of one receiver.
 func one() int32 { return 1 }
 
-// alone is a Spinner that is the only one.
+// alone returns a Spinner in a process without others.
 func alone(t *testing.T) Spinner {
 	t.Helper()
 	spinning.Store(0)
@@ -19,8 +19,8 @@ func alone(t *testing.T) Spinner {
 	return Spinner{most: one}
 }
 
-// A receiver looks for a bounded time. One that nothing came in is a miss, and packets that came in
-// time end the row of them.
+// TestSpinningForNothing: a spin has a bounded time. A spin without input is a miss, and input in
+// time ends the row of misses.
 func TestSpinningForNothing(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
@@ -29,9 +29,9 @@ func TestSpinningForNothing(t *testing.T) {
 		for ; !l.more(at); n++ {
 		}
 		if n != want {
-			t.Fatalf("miss %d: %d times without a look before, want %d", i, n, want)
+			t.Fatalf("miss %d: %d waits without a spin before, want %d", i, n, want)
 		}
-		if i == 2 { // it finds what comes, and looks again
+		if i == 2 { // input ends the spin, and another begins
 			l.Found()
 			l.more(at)
 		}
@@ -39,34 +39,38 @@ func TestSpinningForNothing(t *testing.T) {
 		for at = at.Add(time.Microsecond); l.more(at); at = at.Add(time.Microsecond) {
 		}
 		if d := at.Sub(since); d != spinTime {
-			t.Fatalf("miss %d: it looks for %v, want %v", i, d, spinTime)
+			t.Fatalf("miss %d: a spin of %v, want %v", i, d, spinTime)
 		}
 	}
 }
 
-// Giving way to others for long is paid for by as many packets as make it cheap.
+// TestPreemptionIsPaidFor: after a long preemption as many inputs come without a spin as make it
+// cheap.
 func TestPreemptionIsPaidFor(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
-	if !l.more(at) || !l.more(at.Add(preemptedTime-1)) || l.more(at.Add(preemptedTime-1+3*time.Millisecond)) {
-		t.Fatal("somebody had the processor for 3 ms, and that was not seen")
+	if !l.more(at) || !l.more(at.Add(preemptedTime-1)) {
+		t.Fatal("the spin ends without a preemption")
+	}
+	if l.more(at.Add(preemptedTime - 1 + 3*time.Millisecond)) {
+		t.Fatal("the spin goes on after a preemption of 3 ms")
 	}
 	n := 0
 	for ; !l.more(at); n++ {
 	}
-	if n != int(3*time.Millisecond/passCost) {
-		t.Errorf("%d times without a look", n)
+	if want := int(3 * time.Millisecond / passCost); n != want {
+		t.Errorf("%d waits without a spin, want %d", n, want)
 	}
 }
 
-// What looks have won pays for what others take, up to a bound, and once; looks that found
-// something without looking win nothing.
+// TestSpinsThatFindPay: the credit of spins pays for preemptions, up to a bound, and once. Input
+// without a spin earns nothing.
 func TestSpinsThatFindPay(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		wins int
 		took []time.Duration
-		left []time.Duration // of each, after what had been won: a packet passed over pays passCost
+		left []time.Duration // of each, after the credit: a wait without a spin pays passCost
 	}{
 		{"nothing won", 0, []time.Duration{preemptedTime}, []time.Duration{preemptedTime}},
 		{"a part", 2, []time.Duration{preemptedTime, preemptedTime}, []time.Duration{preemptedTime - 2*spinGain, preemptedTime}},
@@ -77,9 +81,9 @@ func TestSpinsThatFindPay(t *testing.T) {
 			l := alone(t)
 			at := time.Now()
 			for range c.wins {
-				l.Found() // without a look
+				l.Found() // without a spin
 				if !l.more(at) {
-					t.Fatal("no look")
+					t.Fatal("no spin")
 				}
 				l.Found()
 			}
@@ -88,39 +92,39 @@ func TestSpinsThatFindPay(t *testing.T) {
 				for ; !l.more(at); n++ {
 				}
 				if i > 0 && n != int(c.left[i-1]/passCost) {
-					t.Errorf("%d times without a look, %v are left to pay", n, c.left[i-1])
+					t.Errorf("%d waits without a spin, want %v paid for by them", n, c.left[i-1])
 				}
 				if at = at.Add(took); l.more(at) {
-					t.Fatalf("%v without the processor was not seen", took)
+					t.Fatalf("the spin goes on after a preemption of %v", took)
 				}
 			}
 			n := 0
 			for ; !l.more(at); n++ {
 			}
 			if left := c.left[len(c.left)-1]; n != int(left/passCost) {
-				t.Errorf("%d times without a look, %v are left to pay", n, left)
+				t.Errorf("%d waits without a spin, want %v paid for by them", n, left)
 			}
 		})
 	}
 }
 
-// A process that was stopped while it looked looks again before long.
+// TestStoppedProcess: a process that was stopped while it spun spins again soon.
 func TestStoppedProcess(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
 	l.more(at)
 	if at = at.Add(time.Hour); l.more(at) {
-		t.Fatal("an hour without the processor was not seen")
+		t.Fatal("the spin goes on after an hour")
 	}
 	n := 0
 	for ; n <= 1_000_000 && !l.more(at); n++ {
 	}
-	if n != int(preemptionMax/passCost) {
-		t.Errorf("%d times without a look", n)
+	if want := int(preemptionMax / passCost); n != want {
+		t.Errorf("%d waits without a spin, want %d", n, want)
 	}
 }
 
-// What comes without a look says nothing about looking.
+// TestInputWithoutSpinDoesNotCount: input without a spin ends no row of misses.
 func TestInputWithoutSpinDoesNotCount(t *testing.T) {
 	l := alone(t)
 	l.missed()
@@ -130,34 +134,33 @@ func TestInputWithoutSpinDoesNotCount(t *testing.T) {
 	for ; !l.more(at); n++ {
 	}
 	if n != 3 {
-		t.Errorf("%d times without a look after two in vain, want 3", n)
+		t.Errorf("%d waits without a spin after two misses, want 3", n)
 	}
 }
 
-// No more look at the same time than are meant to, and who ends makes room.
+// TestSpinnersAreBounded: no more receivers spin than the limit, and the end of a spin makes room.
 func TestSpinnersAreBounded(t *testing.T) {
 	at := time.Now()
 	a, b, none := alone(t), alone(t), Spinner{}
 	if !a.more(at) || b.more(at) {
-		t.Fatal("two look where one is meant to")
+		t.Fatal("none or two spin at a limit of one")
 	}
 	a.Found()
 	if none.more(at) {
-		t.Fatal("one looks where nobody is meant to")
+		t.Fatal("one spins at no limit")
 	}
 	if !b.more(at) || a.more(at) {
-		t.Fatal("who ended has made no room, or for two")
+		t.Fatal("the end of a spin has made no room, or for two")
 	}
 	if b.more(at.Add(time.Minute)) {
-		t.Fatal("a minute without the processor was not seen")
+		t.Fatal("the spin goes on after a minute")
 	}
 	if !a.more(at) {
-		t.Fatal("who gave the processor to others has made no room")
+		t.Fatal("a preempted spin has made no room")
 	}
 }
 
-// A program that has fewer processors than before looks with fewer, and with more again when it has
-// them back.
+// TestLimitFollowsProcessors: the limit follows GOMAXPROCS, down and up.
 func TestLimitFollowsProcessors(t *testing.T) {
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
 	l := NewSpinner()
@@ -165,7 +168,7 @@ func TestLimitFollowsProcessors(t *testing.T) {
 		runtime.GOMAXPROCS(procs)
 		for start := time.Now(); l.most.now() != int32(procs/2); runtime.Gosched() {
 			if time.Since(start) > time.Minute {
-				t.Fatalf("%d may look of %d processors", l.most.now(), procs)
+				t.Fatalf("%d receivers may spin with %d processors, want %d", l.most.now(), procs, procs/2)
 			}
 		}
 	}

@@ -20,8 +20,8 @@ func wantCounts(t *testing.T, what string, s tally.Source, mechanism string, wan
 	}
 }
 
-// A burst of looks is won with input, and lost with none or where others had the processor; the
-// waits without one are passed.
+// TestSpinsAreCounted: a spin is won with input, and lost with none or with a preemption. A wait
+// without a spin is passed.
 func TestSpinsAreCounted(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
@@ -29,7 +29,7 @@ func TestSpinsAreCounted(t *testing.T) {
 	l.Found()
 	wantCounts(t, "input came", &l, "spin", tally.Counts{Won: 1})
 	l.Found()
-	wantCounts(t, "input came without a look", &l, "spin", tally.Counts{Won: 1})
+	wantCounts(t, "input came without a spin", &l, "spin", tally.Counts{Won: 1})
 	l.more(at)
 	l.missed()
 	wantCounts(t, "nothing came", &l, "spin", tally.Counts{Won: 1, Lost: 1})
@@ -37,16 +37,16 @@ func TestSpinsAreCounted(t *testing.T) {
 	wantCounts(t, "in the backoff", &l, "spin", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 	l.more(at)
 	l.preempted(0)
-	wantCounts(t, "others had the processor", &l, "spin", tally.Counts{Won: 1, Lost: 2, Passed: 1})
+	wantCounts(t, "a preemption", &l, "spin", tally.Counts{Won: 1, Lost: 2, Passed: 1})
 	none := Spinner{}
 	none.more(at)
 	wantCounts(t, "over the limit", &none, "spin", tally.Counts{Passed: 1})
 	if n := testing.AllocsPerRun(10, func() { l.more(at); l.Found() }); n != 0 {
-		t.Errorf("%v allocations for a look, want 0", n)
+		t.Errorf("%v allocations for a spin, want 0", n)
 	}
 }
 
-// A sleep is won if input comes soon, and passed where it is refused.
+// TestBlocksAreCounted: a block is won if input comes soon, and passed where it is refused.
 func TestBlocksAreCounted(t *testing.T) {
 	s := blocker(t)
 	s.may()
@@ -58,7 +58,7 @@ func TestBlocksAreCounted(t *testing.T) {
 	wantCounts(t, "block", s, "block", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
-// Turns are won if input comes in time.
+// TestYieldSpinsAreCounted: a spin with yields is won if input comes in time.
 func TestYieldSpinsAreCounted(t *testing.T) {
 	s := blocker(t)
 	quick := stepping{step: yieldSpinTime / 4, at: 3}
@@ -69,25 +69,26 @@ func TestYieldSpinsAreCounted(t *testing.T) {
 	wantCounts(t, "yield", s, "yield", tally.Counts{Won: 1, Lost: 1, Passed: 1})
 }
 
-// A mute is won once for a descriptor that the poller has, and lost once for another one.
+// TestMasksAreCounted: a mask is won once for a descriptor of the poller, and lost once for another
+// one.
 func TestMasksAreCounted(t *testing.T) {
 	s := Blocker{mask: pollerMask{slept: max(maskAfter, pollerEntries.Load())}}
 	fd := polled(t)
 	for range 2 {
 		s.mask.set(fd)
 		if err := s.mask.clear(fd); err != nil {
-			t.Fatal(err)
+			t.Fatalf("clear: %v", err)
 		}
 	}
 	wantCounts(t, "poller_mask", &s, "poller_mask", tally.Counts{Won: 1})
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	refused := Blocker{mask: pollerMask{slept: max(maskAfter, pollerEntries.Load())}}
 	refused.mask.set(pipe[0])
 	refused.mask.set(pipe[0])
-	wantCounts(t, "a mute that is refused", &refused, "poller_mask", tally.Counts{Lost: 1})
+	wantCounts(t, "a mask that is refused", &refused, "poller_mask", tally.Counts{Lost: 1})
 }

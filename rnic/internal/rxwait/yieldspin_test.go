@@ -1,4 +1,4 @@
-// How long a Blocker looks before it sleeps, and when it gives that up.
+// How long a Blocker spins with yields, and when that is refused.
 
 package rxwait
 
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stepping is a clock that goes on by step at each look; there is input at look number at.
+// A stepping is a clock that goes on by step at each read; there is input at read number at.
 type stepping struct {
 	now   time.Time
 	step  time.Duration
@@ -24,64 +24,71 @@ func (s *stepping) found() bool {
 	return s.polls == s.at
 }
 
-// passed is how often t does not look before it would.
+// passed returns the number of spins that t refuses before it allows one.
 func passed(t *yieldSpin) (n int) {
 	for ; t.Pass(); n++ {
 	}
 	return n
 }
 
-// It looks for a bounded time. One that nothing comes in is a miss, and input in time ends the row
-// of them.
+// TestYieldSpin: a spin has a bounded time. A spin without input is a miss, and input in time ends
+// the row of misses.
 func TestYieldSpin(t *testing.T) {
 	var l yieldSpin
 	for _, want := range []int{0, 1, 3} {
 		if n := passed(&l); n != want {
-			t.Fatalf("%d times without a look, want %d", n, want)
+			t.Fatalf("%d spins are refused, want %d", n, want)
 		}
 		s := stepping{step: time.Microsecond}
 		if l.spin(s.time, s.found) || s.polls != int(yieldSpinTime/s.step) {
-			t.Fatalf("%d looks", s.polls)
+			t.Fatalf("%d reads, want %d, and no input", s.polls, yieldSpinTime/s.step)
 		}
 	}
 	passed(&l)
 	s := stepping{step: yieldSpinTime / 4, at: 3}
-	if !l.spin(s.time, s.found) || s.polls != 3 || passed(&l) != 0 {
-		t.Errorf("%d looks", s.polls)
+	if !l.spin(s.time, s.found) || s.polls != 3 {
+		t.Errorf("%d reads before input is found, want 3", s.polls)
+	}
+	if n := passed(&l); n != 0 {
+		t.Errorf("%d spins are refused after input in time, want 0", n)
 	}
 	if s = (stepping{step: yieldSpinTime}); l.spin(s.time, s.found) || passed(&l) != 1 {
-		t.Error("input in time has not ended the row of those in vain")
+		t.Error("input in time has not ended the row of misses")
 	}
 }
 
-// Where others have the processor for long it is rather slept, even if there was input then.
+// TestYieldSpinPreempted: a long yield makes the next spins refused, even if there was input then.
 func TestYieldSpinPreempted(t *testing.T) {
 	for at := range 2 {
 		var l yieldSpin
 		s := stepping{step: yieldPreempted, at: at}
-		if l.spin(s.time, s.found) != (at == 1) || s.polls != 1 || passed(&l) != 1 {
-			t.Errorf("input %d: %d looks", at, s.polls)
+		if l.spin(s.time, s.found) != (at == 1) || s.polls != 1 {
+			t.Errorf("input at read %d: %d reads, want 1", at, s.polls)
+		}
+		if n := passed(&l); n != 1 {
+			t.Errorf("input at read %d: %d spins are refused after that, want 1", at, n)
 		}
 	}
 }
 
-// A Blocker finds what is there while it looks, and what comes only when it sleeps.
+// TestBlockAfterYieldSpin: a Blocker finds input while it spins, and later input while it is
+// blocked.
 func TestBlockAfterYieldSpin(t *testing.T) {
 	s := blocker(t)
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pipe2: %v", err)
 	}
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
-	for !s.yieldSpin.Active() { // the machine may stand still, so that it sleeps no more
+	for !s.yieldSpin.Active() { // the machine may stand still, so that blocks are refused
 		s.backoff.Skip(0)
 		if s.Block(pipe[0]) {
 			t.Fatal("found something")
 		}
 	}
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	for _, pass := range []int{1, 0} {
 		s.backoff.Skip(0)
@@ -91,7 +98,7 @@ func TestBlockAfterYieldSpin(t *testing.T) {
 			t.Fatal("found nothing")
 		}
 		if got := s.yieldSpin.Passed(); got != uint64(pass) {
-			t.Errorf("turns are passed over %d times, want %d", got, pass)
+			t.Errorf("%d spins were refused, want %d", got, pass)
 		}
 	}
 }
