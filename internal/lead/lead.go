@@ -21,8 +21,8 @@ import (
 )
 
 // Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
-// for a slow one: two ticks. Two milliseconds are some hundred times what a short request takes, so
-// the clock costs nothing, and less than a disk takes to seek.
+// for a slow one: two ticks. Two milliseconds are some hundred times the length of a short request,
+// so the clock costs nothing, and less than a disk takes to seek.
 const Tick = 2 * time.Millisecond
 
 // state is the activity of the leader, and whether the clock runs.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Counts are the decisions of one mechanism.
+// Counts has one mechanism's decisions.
 type Counts struct {
 	Won    uint64 `json:"won"`    // it acted, and that paid
 	Lost   uint64 `json:"lost"`   // it acted in vain, or for too long
@@ -19,7 +19,7 @@ func (c Counts) plus(d Counts) Counts {
 	return Counts{c.Won + d.Won, c.Lost + d.Lost, c.Passed + d.Passed}
 }
 
-// Since is the difference between c and the earlier counts before.
+// Since returns the decisions after the earlier counts before.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{c.Won - before.Won, c.Lost - before.Lost, c.Passed - before.Passed}
 }
@@ -46,16 +46,16 @@ func (c *Counter) Note(paid bool) {
 // Pass counts a time at which the mechanism did not act.
 func (c *Counter) Pass() { c.passed.Add(1) }
 
-// Counts are the counts, each of some moment during the call.
+// Counts returns the counts, each as of some moment during the call.
 func (c *Counter) Counts() Counts { return Counts{c.won.Load(), c.lost.Load(), c.passed.Load()} }
 
-// A Table is the counts of mechanisms by name.
+// A Table has counts by the mechanism's name.
 type Table map[string]Counts
 
-// Add adds counts of a mechanism.
+// Add adds a mechanism's counts.
 func (t Table) Add(name string, c Counts) { t[name] = t[name].plus(c) }
 
-// AddAll adds the counts of other.
+// AddAll adds all counts in other.
 func (t Table) AddAll(other Table) {
 	for name, c := range other {
 		t.Add(name, c)
@@ -96,7 +96,7 @@ func (s *Sum) Leave(src Source) {
 	}
 }
 
-// Table is the sum of all sources that have joined; it is the caller's.
+// Table returns the sum over all joined sources; the caller owns it.
 func (s *Sum) Table() Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import "sync/atomic"
 
 const (
 	// Passes is the number of tries that are passed over after one that kept others waiting. 64: a
-	// wait of four milliseconds for each 64 requests is some 60 µs for each of them, which is about
-	// what it costs to wake a thread instead.
+	// wait of four milliseconds for each 64 requests is some 60 µs for each request, about the cost
+	// of waking a thread instead.
 	Passes = 64
 
 	// MissesMost is the number of misses in a row from which on more of them change nothing. Eight:

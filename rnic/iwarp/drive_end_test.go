@@ -1,4 +1,4 @@
-// Every way in which a QP ends while a caller drives it, and while nobody reads.
+// Every way in which a QP ends while a caller receives, and while the receive loop is parked.
 
 package iwarp
 
@@ -14,16 +14,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// A blocking is a connection with the calls of any net.Conn alone.
+// A blocking is a connection with no methods but those of a net.Conn.
 type blocking struct{ net.Conn }
 
-// TestDriveEnds: the driver is back and the QP has ended within two ticks, with its cause; nothing
-// of it runs after Close.
+// TestDriveEnds: the caller is back and the QP has ended within two ticks, with its cause; no
+// goroutine of it runs after Close.
 func TestDriveEnds(t *testing.T) {
 	aborted := errors.New("aborted")
 	for _, how := range []struct {
 		name  string
-		peers bool // it is the peer that ends the QP
+		peers bool // the peer ends the QP
 		do    func(d *driven)
 		want  error
 	}{
@@ -65,21 +65,21 @@ func TestDriveEnds(t *testing.T) {
 					how.do(d)
 					<-d.qp.Done()
 					d.qp.Close()
-					limit := time.Duration(0) // what is done here needs no clock
+					limit := time.Duration(0) // an end on this side needs no tick
 					if how.peers {
 						limit = 2 * parkTick
 					}
 					if e := time.Since(start); e > limit {
-						t.Errorf("ends after %v", e)
+						t.Errorf("ends after %v, want %v at most", e, limit)
 					}
 					if r := d.owner(); r != ownerLoop {
-						t.Errorf("owner %d after the end", r)
+						t.Errorf("owner %d after the end, want %d", r, ownerLoop)
 					}
 					if driving && <-took > 2*parkTick {
-						t.Error("the driver stays")
+						t.Error("the caller stays for more than two ticks")
 					}
 					d.wantCause(how.want)
-					d.qp.PollUntil(func() bool { return false }) // nobody reads any more
+					d.qp.PollUntil(func() bool { return false }) // it returns at once: reading has ended
 				})
 			})
 		}
@@ -101,7 +101,7 @@ func (d *driven) wantCause(want error) {
 // hearULPDUs reads until the end of the stream.
 func (d *driven) hearULPDUs() { io.Copy(io.Discard, d.theirs) }
 
-// TestFINAtRest: the end of a stream that rests is seen within the tick.
+// TestFINAtRest: a parked receive loop notices the end of the stream within a tick.
 func TestFINAtRest(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
@@ -109,12 +109,12 @@ func TestFINAtRest(t *testing.T) {
 		d.theirs.Close()
 		<-d.qp.Done()
 		if e := time.Since(start); e > parkTick || d.qp.Err() != io.EOF {
-			t.Error(e, d.qp.Err())
+			t.Errorf("ended after %v by %v, want %v at most, and %v", e, d.qp.Err(), parkTick, io.EOF)
 		}
 	})
 }
 
-// TestReasonAtRest: a Send that fails has the peer's reason read at once, though nobody read.
+// TestReasonAtRest: after a failed Send a parked receive loop reads the peer's reason at once.
 func TestReasonAtRest(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
@@ -124,13 +124,13 @@ func TestReasonAtRest(t *testing.T) {
 		d.qp.PostSend(rnic.SendWR{Op: rnic.OpSend})
 		<-d.qp.Done()
 		if time.Since(start) > 0 {
-			t.Error("after ", time.Since(start))
+			t.Errorf("ended after %v, want at once", time.Since(start))
 		}
 		d.wantCause(&term.PeerError{})
 	})
 }
 
-// TestAbortByDriver: a handler may end the QP also where a driver runs it.
+// TestAbortByDriver: a handler may end the QP also where a caller runs it.
 func TestAbortByDriver(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		cause := errors.New("cause")
@@ -145,20 +145,20 @@ func TestAbortByDriver(t *testing.T) {
 	})
 }
 
-// TestEndWhileRecalled: the end sets deadlines, and so does a recall; neither stays in the way of
-// the other.
+// TestEndWhileRecalled: the end sets deadlines, and so does a recall; neither hides the other for
+// long.
 func TestEndWhileRecalled(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
 		time.Sleep(2*parkTick - 1) // about to be recalled
 		streamOf(d.qp).fail(errors.New("first"))
-		if e := <-took; e > 4*parkTick { // a tick more each time that the deadline of the end has hidden the recall's
-			t.Error("the driver stays for ", e)
+		if e := <-took; e > 4*parkTick { // one more each time that the end's deadline hides the recall's
+			t.Errorf("the caller stays for %v, want %v at most", e, 4*parkTick)
 		}
 		start := time.Now()
 		d.qp.Close()
 		if time.Since(start) > graceTime {
-			t.Error("Close took ", time.Since(start))
+			t.Errorf("Close took %v, want %v at most", time.Since(start), graceTime)
 		}
 	})
 }

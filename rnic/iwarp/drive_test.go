@@ -1,5 +1,5 @@
-// Callers that take in their answers themselves: who reads when, and that no answer waits for
-// nobody.
+// Callers that receive their own replies: which goroutine receives when, and that no reply waits
+// without a receiver.
 
 package iwarp
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// TestDrive: a caller that is alone runs the handler that has its answer, call after call.
+// TestDrive: a lone caller runs the handler with its reply, call after call.
 func TestDrive(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
@@ -26,30 +26,31 @@ func TestDrive(t *testing.T) {
 			d.wantOwner(ownerCaller)
 			d.answer()
 			if <-took > 0 {
-				t.Fatal("an answer that is there was waited for")
+				t.Fatal("the caller waits after its reply has come")
 			}
 		}
 		if n := d.by[ownerCaller].Load(); n != 20 {
-			t.Errorf("%d of 20 answers were handled by who waited for them", n)
+			t.Errorf("%d of 20 replies were handled by their callers", n)
 		}
 		time.Sleep(2 * parkTick)
-		d.wantOwner(ownerLoop) // which waits for the socket again, with no clock
+		d.wantOwner(ownerLoop) // it waits for the socket again, with no clock
 	})
 }
 
-// TestDriveTCP: the same on a socket, in all modes, with payload that is placed by who drives, who
-// keeps his thread if that was asked for.
+// TestDriveTCP: the same on a socket, in all modes, with payload that the caller places. It blocks
+// its thread if BlockThreads is set.
 func TestDriveTCP(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // with one processor the receive loop is always there first
+	// With one processor the receive loop is always there first.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {BlockThreads: true}} {
 		a, b := pipeTCP(t)
 		d := newDriven(t, cfg, a, b)
 		go d.echo(b, 100_000)
-		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a machine that is slow has fewer of them
+		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a slow machine has fewer of them
 			done := d.ask()
-			d.qp.PollUntil(func() bool { // called by who drives
+			d.qp.PollUntil(func() bool { // called by the goroutine that receives
 				if keeps := streamOf(d.qp).rx.blockThread; keeps != cfg.BlockThreads {
-					t.Errorf("%v: the driver keeps his thread: %v", cfg, keeps)
+					t.Errorf("%v: the caller blocks its thread: %v, want %v", cfg, keeps, cfg.BlockThreads)
 				}
 				return done()
 			})
@@ -65,7 +66,7 @@ func TestDriveTCP(t *testing.T) {
 	}
 }
 
-// echo answers each call on c, after it has written n bytes.
+// echo answers each call on c, after n bytes of payload.
 func (d *driven) echo(c net.Conn, n int) {
 	mr, _ := d.pd.RegMR(make([]byte, n), rnic.RemoteWrite)
 	half := noise(n / 2)
@@ -82,31 +83,31 @@ func (d *driven) echo(c net.Conn, n int) {
 	}
 }
 
-// TestDriveOthers: who waits beside a driver gets the answer from it, and from the receive loop
-// once it has left.
+// TestDriveOthers: a second caller gets its reply from the caller that receives, and from the
+// receive loop once that one has left.
 func TestDriveOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
 		other := d.ask()
 		d.qp.EnsureReceiver()
-		d.qp.PollUntil(other) // somebody drives already
+		d.qp.PollUntil(other) // another caller receives already
 		if d.wantOwner(ownerCaller); other() {
-			t.Fatal("answered")
+			t.Fatal("the second call is answered before its reply has come")
 		}
 		d.answer()
 		if <-took > 0 {
-			t.Error("the driver waited for the other's answer")
+			t.Error("the caller that receives waited for the other's reply")
 		}
-		d.wantOwner(ownerLoop) // at once, and not when the clock says so
+		d.wantOwner(ownerLoop) // at once, not with the next tick
 		d.answer()
 		if synctest.Wait(); !other() || d.by[ownerLoop].Load() != 1 {
-			t.Error("nobody reads for who does not drive")
+			t.Error("the second call has no receiver")
 		}
 	})
 }
 
-// TestRouse: who waits and does not drive has the receive loop work at once.
-func TestRouse(t *testing.T) {
+// TestEnsureReceiver: a caller that does not receive itself makes the receive loop work at once.
+func TestEnsureReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
 		d.ask()
@@ -115,8 +116,8 @@ func TestRouse(t *testing.T) {
 	})
 }
 
-// TestRestIsRefused: who begins to wait while the receive loop is about to rest finds it at work.
-func TestRestIsRefused(t *testing.T) {
+// TestOfferIsReclaimed: a caller that begins to wait in the batch before an offer has a receiver.
+func TestOfferIsReclaimed(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		<-d.drive()
 		d.onHandle = func() {
@@ -129,14 +130,15 @@ func TestRestIsRefused(t *testing.T) {
 		d.answer()
 		d.wantOwner(ownerLoop)
 		if d.onHandle != nil {
-			t.Error("the receive loop did not say that it is about to rest")
+			t.Error("the receive loop did not know that a caller wants the right")
 		}
 	})
 }
 
-// TestRestIsTaken: who would drive at that moment does so, and is not refused because it waits.
-func TestRestIsTaken(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with more, the receive loop can be on one that others of the machine have for longer than it is waited for
+// TestOfferIsTaken: such a caller takes the right if it wants to receive itself.
+func TestOfferIsTaken(t *testing.T) {
+	// With several processors the receive loop may lose its own for longer than it yields.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
 	for range 20 {
 		inBubble(t, func(t *testing.T, d *driven) {
@@ -153,13 +155,13 @@ func TestRestIsTaken(t *testing.T) {
 			d.answer()
 		})
 	}
-	if taken < 10 { // it does not wait for long, on a machine with no time for the receive loop
-		t.Errorf("%d of 20 times", taken)
+	if taken < 10 { // the loop does not yield for long, and the machine may be busy
+		t.Errorf("the right was taken %d of 20 times, want 10 at least", taken)
 	}
 }
 
-// TestWaiterDrivesNext: a goroutine that waits for completions, since the receive loop has been
-// there first, drives once it has been woken, where the scheduler has one processor too.
+// TestWaiterDrivesNext: a goroutine that waits for completions, because the receive loop was first,
+// receives itself once it has been woken, also where the scheduler has one processor.
 func TestWaiterDrivesNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
@@ -207,23 +209,23 @@ func TestWaiterDrivesNext(t *testing.T) {
 			<-ended
 		})
 	}
-	if taken < 10 { // the scheduler may take the processor from who is about to drive
-		t.Errorf("%d of 20 times", taken)
+	if taken < 10 { // the scheduler may preempt the goroutine before it takes the right
+		t.Errorf("the right was taken %d of 20 times, want 10 at least", taken)
 	}
 }
 
-// TestRecall: a driver whose answer does not come is back after two ticks, and the receive loop
-// takes in what comes later; after that many calls are made before one drives again.
+// TestRecall: a caller without a reply is back after two ticks, and the receive loop receives the
+// late reply. After that many calls pass before a caller receives again.
 func TestRecall(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		if took := <-d.begin(); took > 2*parkTick {
-			t.Errorf("driven for %v", took)
+			t.Errorf("the caller received for %v, want %v at most", took, 2*parkTick)
 		}
 		time.Sleep(time.Hour) // nothing is left of the interruption
 		d.wantOwner(ownerLoop)
 		d.answer()
 		if synctest.Wait(); d.by[ownerLoop].Load() != 1 || d.qp.Err() != nil {
-			t.Fatal(d.by[ownerLoop].Load(), d.qp.Err())
+			t.Fatalf("the loop has handled %d replies, want 1; QP: %v", d.by[ownerLoop].Load(), d.qp.Err())
 		}
 		for range wait.Passes {
 			<-d.drive()
@@ -234,7 +236,7 @@ func TestRecall(t *testing.T) {
 	})
 }
 
-// TestRecallBusy: a driver to which much comes, but not its answer, is called back as well.
+// TestRecallBusy: a caller with much input, but no reply, is recalled as well.
 func TestRecallBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
@@ -243,14 +245,14 @@ func TestRecallBusy(t *testing.T) {
 			d.fpdu(tagged(0xc1, 0x40, 1, 0, nil))
 		}
 		if <-took > 2*parkTick {
-			t.Error("it goes on")
+			t.Error("the caller goes on after two ticks")
 		}
 		d.wantOwner(ownerLoop)
 	})
 }
 
-// TestDriveBesideHandler: where another goroutine runs the handler that has the answer, the driver
-// does not go on to wait for what does not come.
+// TestDriveBesideHandler: where another goroutine runs the handler with the reply, the caller does
+// not wait for more input.
 func TestDriveBesideHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
@@ -262,7 +264,7 @@ func TestDriveBesideHandler(t *testing.T) {
 				for d.owner() != ownerCaller || wire.Unread() > 0 {
 					runtime.Gosched()
 				}
-				for range 1000 { // the driver has it handled by us, and looks whether it is done
+				for range 1000 { // the caller leaves the handler to us, and calls done
 					runtime.Gosched()
 				}
 			}
@@ -272,13 +274,13 @@ func TestDriveBesideHandler(t *testing.T) {
 		start := time.Now()
 		d.qp.PollUntil(func() bool { return d.got.Load() >= n })
 		if time.Since(start) > 0 || d.got.Load() < n {
-			t.Errorf("%d of %d answers after %v", d.got.Load(), n, time.Since(start))
+			t.Errorf("%d of %d replies after %v, want all at once", d.got.Load(), n, time.Since(start))
 		}
 	})
 }
 
-// TestDeferred: of a Send that is posted as deferred a handler is told with what comes later, or
-// when it is asked for.
+// TestDeferred: a handler is notified of a deferred Send with a later completion, or by
+// FlushDeferred.
 func TestDeferred(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		runs := 0
@@ -287,20 +289,21 @@ func TestDeferred(t *testing.T) {
 			post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true})
 		}
 		if synctest.Wait(); runs > 0 {
-			t.Error("told at once")
+			t.Errorf("%d notifications at once, want 0", runs)
 		}
 		d.qp.FlushDeferred()
 		if synctest.Wait(); runs != 1 {
-			t.Error("not told when asked for: ", runs)
+			t.Errorf("%d notifications after FlushDeferred, want 1", runs)
 		}
 		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true}, rnic.SendWR{Op: rnic.OpSend})
 		if synctest.Wait(); runs != 2 {
-			t.Error("not told with one that is not deferred: ", runs)
+			t.Errorf("%d notifications after a Send that is not deferred, want 2", runs)
 		}
 	})
 }
 
-// TestNotDriven: over a connection whose calls block nobody drives, and nobody rests.
+// TestNotDriven: over a connection with blocking calls, no caller receives and the loop never
+// parks.
 func TestNotDriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := rnictest.ReadyPipe()

@@ -1,4 +1,4 @@
-// A QP that callers drive, with a peer that answers when it is told to.
+// A QP with callers that receive, and a peer that answers on command.
 
 package iwarp
 
@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A driven counts what its callers have asked, and what has been answered.
+// A driven counts the calls and replies of its QP.
 type driven struct {
 	*script
 	ours, theirs net.Conn
-	answers      int // that the peer has sent
+	answers      int // replies that the peer has sent
 
 	asked, got atomic.Int64
-	by         [owners]atomic.Int64 // answers, by who had the right to read when they were handled
+	by         [owners]atomic.Int64 // replies, by the owner of the receive right when they were handled
 	onHandle   func()               // not nil: runs first in the handler
 }
 
@@ -87,15 +87,14 @@ func (d *driven) handle() {
 	}
 }
 
-// ask posts a call, and returns what reports that all that were asked so far have been answered.
+// ask posts a call, and returns a function that reports whether all calls so far are answered.
 func (d *driven) ask() (done func() bool) {
 	n := d.asked.Add(1)
 	d.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, Unsignaled: true})
 	return func() bool { return d.got.Load() >= n }
 }
 
-// drive makes a call and drives on a goroutine of its own; the channel tells how long it has
-// driven.
+// drive makes a call and receives on a new goroutine; the channel gets the time in PollUntil.
 func (d *driven) drive() <-chan time.Duration {
 	done, took := d.ask(), make(chan time.Duration, 1)
 	go func() {
@@ -106,7 +105,7 @@ func (d *driven) drive() <-chan time.Duration {
 	return took
 }
 
-// answer has the peer answer one call.
+// answer makes the peer answer one call.
 func (d *driven) answer() {
 	d.t.Helper()
 	d.answers++
@@ -115,7 +114,7 @@ func (d *driven) answer() {
 
 func (d *driven) owner() owner { return streamOf(d.qp).right.owner() }
 
-// wantOwner demands that, once all is at rest, this one has the right to read.
+// wantOwner demands that this one has the receive right once all goroutines wait.
 func (d *driven) wantOwner(want owner) {
 	d.t.Helper()
 	synctest.Wait()
@@ -124,7 +123,7 @@ func (d *driven) wantOwner(want owner) {
 	}
 }
 
-// rest makes a call whose answer the receive loop takes in, and which has it rest then.
+// rest makes a call with a reply that the receive loop receives, after which it parks.
 func (d *driven) rest() {
 	d.t.Helper()
 	<-d.drive()
@@ -133,7 +132,7 @@ func (d *driven) rest() {
 	d.wantOwner(ownerNone)
 }
 
-// begin has a caller drive, and wait for an answer.
+// begin makes a caller receive, and wait for a reply.
 func (d *driven) begin() <-chan time.Duration {
 	d.t.Helper()
 	d.rest()

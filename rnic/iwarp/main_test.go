@@ -1,4 +1,4 @@
-// Tests leave no goroutine and no descriptor behind, and who reads changes as it is drawn.
+// Tests leave no goroutine, and owners of the receive right change as drawn.
 
 package iwarp
 
@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		code = 1
 	}
-	// One that would look for ever keeps all others of the process from it.
+	// A receiver that spins for ever keeps all others of the process from it.
 	if n := rxwait.Spinning(); n > 0 && code == 0 {
-		fmt.Fprintf(os.Stderr, "%d receivers still look for input\n", n)
+		fmt.Fprintf(os.Stderr, "%d receivers still spin\n", n)
 		code = 1
 	}
 	os.Exit(code)

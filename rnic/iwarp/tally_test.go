@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A device has the decisions of all its streams, those that have ended too.
+// TestMechanismsOfDevice: a device has the decisions of all its streams, also of ended ones.
 func TestMechanismsOfDevice(t *testing.T) {
 	a, b := newLender(t, time.Hour, func(*rnic.QP) {})
 	for b.dev.Mechanisms()["run_on_receiver"].Won == 0 { // the handler may run on the transmit loop, which does not lend
@@ -63,9 +63,9 @@ func TestLendsAreCounted(t *testing.T) {
 	})
 }
 
-// A drive is won if the driver leaves by itself, and lost if it hands the right back; wishes that
-// the backoff refuses are passed.
-func TestDrivesAreCounted(t *testing.T) {
+// TestCallerReceivesAreCounted: a caller that receives wins if it releases the right by itself, and
+// loses if the loop recalls it. Callers refused by the backoff are passed.
+func TestCallerReceivesAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()
 		drive := func() tally.Counts { return tallyOf(d.qp)["caller_receive"] }
@@ -94,8 +94,8 @@ func TestDrivesAreCounted(t *testing.T) {
 	})
 }
 
-// An early part is won where posted work leaves.
-func TestPartsAreCounted(t *testing.T) {
+// TestEarlyFlushesAreCounted: an early flush is won where posted work leaves.
+func TestEarlyFlushesAreCounted(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)
 		a.batch(msn, 4)
