@@ -78,10 +78,10 @@ func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 		}
 		return n, nil
 	}
-	if q.x.opt.later != nil && q.call.TakesLater(len(buf)) {
+	if q.x.opt.later != nil && q.call.TakesDeferredItem(len(buf)) {
 		src, err := q.x.opt.later.ReadLater(w, q.ref, len(buf), off)
 		if err == nil {
-			q.call.Later(src, int64(off), len(buf), nfs3.CutRead)
+			q.call.DeferItem(src, int64(off), len(buf), nfs3.CutRead)
 			return len(buf), nil
 		}
 		if !errors.Is(err, errors.ErrUnsupported) {

@@ -141,23 +141,23 @@ const (
 	bufferPause = 40 * time.Millisecond
 )
 
-// laterMin is the smallest number of bytes that is cheaper to read when the reply leaves.
-const laterMin = 32 << 10
+// minDeferredItem is the smallest number of bytes that is cheaper to read when the reply leaves.
+const minDeferredItem = 32 << 10
 
-// TakesLater reports whether the n bytes of the reply's first item may be read when it leaves
-// (mem.DeferredRead), and that pays.
-func (c *Call) TakesLater(n int) bool {
-	if n < laterMin {
+// TakesDeferredItem reports whether the n bytes of the reply's first item may be read when it
+// leaves (mem.DeferredRead), and that pays.
+func (c *Call) TakesDeferredItem(n int) bool {
+	if n < minDeferredItem {
 		return false
 	}
 	req := c.via.request(c)
 	return req != nil && req.TakesDeferredItem()
 }
 
-// Later has the n bytes of src from off on be the reply's first item, whose Data is n bytes of
-// Buffer, not filled. They are read when they are sent; if there are fewer by then, cut changes the
-// reply. The call has src from here on. TakesLater has reported true.
-func (c *Call) Later(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
+// DeferItem makes the n bytes of src from off on the reply's first item; its Data is n unfilled
+// bytes from Buffer. They are read when they are sent; if src then has fewer, cut changes the
+// reply. The call owns src from here on. TakesDeferredItem must have returned true.
+func (c *Call) DeferItem(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
 	c.via.request(c).DeferItem(src, off, n, cut)
 }
 
