@@ -1,4 +1,4 @@
-// The Completion Queue and its upcall.
+// The Completion Queue and its handler.
 
 package rnic
 
@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// A CQ collects the completions of the queues of one or more QPs. Its methods
-// may be called from any goroutine.
+// A CQ collects completions from the queues of one or more QPs. Any goroutine may call its methods.
 type CQ struct {
 	depth int // set once
 
@@ -20,7 +19,7 @@ type CQ struct {
 	ring  []WC // guarded by mu; grows past depth only while an overrun QP flushes
 	head  int
 	count int
-	idle  int // how many wait in Wait
+	idle  int // number of goroutines in Wait
 
 	batches int  // guarded by mu; batches of providers that run: their waiters are woken at the end
 	late    bool // guarded by mu; a batch has completed work that a goroutine in Wait waits for
@@ -44,19 +43,18 @@ const (
 // firstRing is how many completions a CQ has room for before it grows: many are never busy.
 const firstRing = 8
 
-// ErrCQOverrun ends a QP whose completion found no room in the CQ (RFC 5040 §8.1.1).
+// ErrCQOverrun ends a QP when its completion finds no room in the CQ (RFC 5040 §8.1.1).
 var ErrCQOverrun = errors.New("rnic: completion queue overrun")
 
-// NewCQ returns a completion queue that holds depth completions. It never
-// loses one: a QP that completes more than there is room for fails with
-// ErrCQOverrun, and what it flushes is kept.
+// NewCQ returns a completion queue for depth completions. It never loses one: a QP that completes
+// more fails with ErrCQOverrun, and its flushed completions are kept.
 func (d *Device) NewCQ(depth int) *CQ {
 	depth = max(depth, 1)
 	return &CQ{depth: depth, ring: make([]WC, min(depth, firstRing)), wake: make(chan struct{}, 1)}
 }
 
-// push adds one completion and reports whether it was within the depth. due: a handler is to be
-// told soon.
+// push adds one completion and reports whether it was within the depth. due: a handler must be
+// notified soon.
 func (cq *CQ) push(wc WC, due bool) bool {
 	cq.mu.Lock()
 	fits := cq.put(&wc)
@@ -68,7 +66,7 @@ func (cq *CQ) push(wc WC, due bool) bool {
 	return fits
 }
 
-// put is push with mu held, by who calls added for all that it has put.
+// put is push with mu held. The caller then calls added once for all its completions.
 func (cq *CQ) put(wc *WC) (fits bool) {
 	if cq.count == len(cq.ring) {
 		cq.grow()
@@ -82,8 +80,8 @@ func (cq *CQ) put(wc *WC) (fits bool) {
 	return cq.count <= cq.depth
 }
 
-// added notes that completions were put, and reports whether wakeWaiter is next, after mu is
-// unlocked. The caller holds mu.
+// added records new completions. If it returns true, the caller must call wakeWaiter after it
+// unlocks mu. The caller holds mu.
 func (cq *CQ) added(due bool) (wakes bool) {
 	waiting := cq.idle > 0
 	if cq.batches > 0 {
@@ -110,7 +108,7 @@ func (cq *CQ) grow() {
 	cq.ring, cq.head = ring, 0
 }
 
-// Poll moves up to len(wcs) completions to wcs.
+// Poll moves up to len(wcs) completions to wcs and returns their number.
 func (cq *CQ) Poll(wcs []WC) int {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
@@ -188,7 +186,7 @@ func (cq *CQ) settle() {
 	}
 }
 
-// How settle waits: most handlers are done at once.
+// settle's waiting: most handlers finish at once.
 const (
 	settleYields = 100
 	settleSleep  = 50 * time.Microsecond
@@ -201,7 +199,7 @@ func (cq *CQ) signal() {
 	}
 }
 
-// Wait blocks until the CQ is not empty, for programs that set no handler.
+// Wait blocks until the CQ holds completions, for programs without a handler.
 func (cq *CQ) Wait(ctx context.Context) error {
 	cq.mu.Lock()
 	cq.idle++
@@ -221,7 +219,7 @@ func (cq *CQ) Wait(ctx context.Context) error {
 		}
 	}
 	cq.idle--
-	again := cq.idle > 0 // there may be enough for another one
+	again := cq.idle > 0 // there may be enough for another waiter
 	cq.mu.Unlock()
 	if again {
 		cq.signal()
