@@ -87,7 +87,7 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 		}
 	}
 	n.grants.see(&st)
-	if n.shifts && st.Ctim != n.ctime && !n.settled.Swap(true) {
+	if n.unstableBtime && st.Ctim != n.ctime && !n.btimeFinal.Swap(true) {
 		f.seeBirth(n) // the change has copied it up, which happens once
 	}
 	return attrOf(&st, n.fsid), nil

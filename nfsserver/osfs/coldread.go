@@ -12,7 +12,7 @@ import (
 // pread is pread(2) of fd, a descriptor of n. A read of a local disk that misses the page cache
 // waits without a thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
-	if f.nowait && len(p) > 0 && len(p) <= coldMax {
+	if f.nowait && len(p) > 0 && len(p) <= maxColdRead {
 		k, errno := f.preadCached(fd, p, off)
 		switch {
 		case errno == 0 && k > 0:

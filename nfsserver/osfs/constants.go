@@ -36,14 +36,14 @@ const (
 	// closeWait bounds the wait for another FS to close files: its file system may be a program or
 	// a machine that does not answer, and the caller has nothing to do with it.
 	closeWait = 100 * time.Millisecond
-	// maxFlushes is the number of files that wait to be synced and closed. Beyond 32 each caller
-	// syncs its own, unless it sends replies (holdLater): a writer that outruns the disk then waits
+	// maxQueuedFlushes is the number of files that wait to be synced and closed. Beyond 32 each caller
+	// syncs its own, unless it sends replies (holdDeferred): a writer that outruns the disk then waits
 	// for it.
-	maxFlushes = 32
-	// maxLost is the number of files with a kept error of a lost write, for their next Sync. A
+	maxQueuedFlushes = 32
+	// maxLostErrors is the number of files with a kept error of a lost write, for their next Sync. A
 	// failed disk has one for each file written since; beyond 4,096 the next Sync of any file gets
 	// it.
-	maxLost = 4096
+	maxLostErrors = 4096
 	// maxListings is the number of open listings of one directory. A ninth client that reads it
 	// page by page takes a new descriptor for each page.
 	maxListings = 8
@@ -57,9 +57,9 @@ const (
 	// maxIdentities is the number of generations of ours, some 100 bytes each. An evicted file gets
 	// another generation later.
 	maxIdentities = 1 << 20
-	// maxBirths is the number of birth times of files on an overlay, some 60 bytes each. An evicted
+	// maxBtimes is the number of birth times of files on an overlay, some 60 bytes each. An evicted
 	// file that was copied up has a new Ref.
-	maxBirths = 1 << 20
+	maxBtimes = 1 << 20
 	// maxUnknown is the number of ids known to belong to no mount. Only handles of mounts that are
 	// gone have such ids, and there are few of these.
 	maxUnknown = 1024
@@ -72,9 +72,9 @@ const (
 	maxUpDepth = 4096
 	// maxWalkDepth bounds the descriptors that a walk has open on the way down.
 	maxWalkDepth = 256
-	// walkBurst is the time that walks may take before they are limited to half of all time: one
+	// maxWalkDebt is the time that walks may take before they are limited to half of all time: one
 	// second lets the walk of the first calls after a restart run.
-	walkBurst = time.Second
+	maxWalkDebt = time.Second
 	// apartLook is the number of entries of the root in which layersApart looks for a file.
 	apartLook = 1000
 	// maxPause bounds the wait for a handle with an inode number that ext4 is just giving to a new
@@ -106,9 +106,9 @@ const (
 	// arrivedStep is the distance in bytes between the places that arrived looks at: the kernel
 	// reads ahead in pieces of about this size.
 	arrivedStep = 256 << 10
-	// coldMax is the longest read, in bytes, that goes through the ring. Beyond it the kernel's
+	// maxColdRead is the longest read, in bytes, that goes through the ring. Beyond it the kernel's
 	// cache has more than was asked for, and the next read finds it there.
-	coldMax = 64 << 10
+	maxColdRead = 64 << 10
 	// ringIdle is how long an unused ring is kept. It is two descriptors, a thread and some memory,
 	// and takes less time to make than a read of a disk.
 	ringIdle = 250 * time.Millisecond
@@ -130,18 +130,18 @@ const (
 	// partsAhead is the number of parts that are described, or being described, before the one that
 	// is emitted: so the helper need not wait for the first within the time of some yields.
 	partsAhead = 6
-	// helpFrom is the part with which help is asked for. A page that is small ends before, and
+	// helperFirstPart is the part with which help is asked for. A page that is small ends before, and
 	// nothing is described for nothing.
-	helpFrom = 2
-	// helpParts is the number of parts that have to be left then: to wake a goroutine costs about
+	helperFirstPart = 2
+	// helperMinParts is the number of parts that have to be left then: to wake a goroutine costs about
 	// one part.
-	helpParts = 4
-	// idleTurns is the number of yields after which a helper that finds no part ends, about a
-	// millisecond.
-	idleTurns = 5000
-	// waitTurns is the number of yields before the first sleeps for the end of a part, about the
+	helperMinParts = 4
+	// helperIdleYields is the number of yields after which a helper that finds no part ends, about
+	// a millisecond.
+	helperIdleYields = 5000
+	// waitYields is the number of yields before the first sleeps for the end of a part, about the
 	// time of one part.
-	waitTurns = 100
+	waitYields = 100
 	// waitSleep is the time between looks once it sleeps: the helper's thread is not being run.
 	waitSleep = 50 * time.Microsecond
 )

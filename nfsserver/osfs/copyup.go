@@ -8,27 +8,27 @@ import "sync"
 // the layers are on one file system, but from then on its birth time is the copy's. An inodeRef has
 // the birth time to exclude a later file of the same number.
 //
-// births maps an inode to the birth time in its Ref and the present one. A new time is accepted as
+// btimes maps an inode to the birth time in its Ref and the present one. A new time is accepted as
 // a copy's if a descriptor opened before shows it too. Otherwise the file is another one.
-type births struct {
+type btimes struct {
 	mu    sync.Mutex
-	known map[inodeKey]birth
+	known map[inodeKey]btime
 }
 
-type birth struct{ made, now uint64 }
+type btime struct{ made, now uint64 }
 
-func (b *births) get(k inodeKey) (birth, bool) {
+func (b *btimes) get(k inodeKey) (btime, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e, ok := b.known[k]
 	return e, ok
 }
 
-func (b *births) set(k inodeKey, e birth) {
+func (b *btimes) set(k inodeKey, e btime) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.known == nil || len(b.known) >= maxBirths {
-		b.known = make(map[inodeKey]birth)
+	if b.known == nil || len(b.known) >= maxBtimes {
+		b.known = make(map[inodeKey]btime)
 	}
 	b.known[k] = e
 }
@@ -39,19 +39,19 @@ func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	e, ok := f.births.get(k)
+	e, ok := f.btimes.get(k)
 	if ok && e.now == now {
 		return e.made, nil
 	}
 	if ok && f.copiedUp(k, e, now) {
 		return e.made, nil
 	}
-	f.births.set(k, birth{now, now})
+	f.btimes.set(k, btime{now, now})
 	return now, nil
 }
 
 // copiedUp reports whether inode k has an open node with the birth time now.
-func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
+func (f *FS) copiedUp(k inodeKey, e btime, now uint64) bool {
 	r := inodeRefOf(k, e.made)
 	n := f.cache.get(&r)
 	if n == nil {
@@ -61,7 +61,7 @@ func (f *FS) copiedUp(k inodeKey, e birth, now uint64) bool {
 	if at, _, err := birthTime(n.fd()); err != nil || at != now {
 		return false
 	}
-	f.births.set(k, birth{e.made, now})
+	f.btimes.set(k, btime{e.made, now})
 	return true
 }
 
@@ -71,7 +71,7 @@ func (f *FS) seeBirth(n *node) {
 	if err != nil {
 		return
 	}
-	if e, ok := f.births.get(n.key); ok && e.now != now && inodeRefOf(n.key, e.made) == n.ref {
-		f.births.set(n.key, birth{e.made, now})
+	if e, ok := f.btimes.get(n.key); ok && e.now != now && inodeRefOf(n.key, e.made) == n.ref {
+		f.btimes.set(n.key, btime{e.made, now})
 	}
 }

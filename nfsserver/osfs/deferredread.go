@@ -20,19 +20,19 @@ var _ nfsserver.LaterReader = (*FS)(nil)
 // that the kernel has in memory now. If the kernel evicts pages before the reply is sent, that read
 // waits for them; tmpfs evicts only to swap.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
-	if !f.later || off > math.MaxInt64-uint64(count) {
+	if !f.defersReads || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
 	}
 	n, fd, err := f.toRead(&c, &r)
 	if err != nil {
 		return nil, err
 	}
-	if !f.inMemory(fd, off, count) || !n.holdLater() {
+	if !f.inMemory(fd, off, count) || !n.holdDeferred() {
 		f.cache.release(n)
 		return nil, errors.ErrUnsupported
 	}
-	l := laters.Get().(*later)
-	*l = later{f, n, fd}
+	l := deferredReads.Get().(*deferredRead)
+	*l = deferredRead{f, n, fd}
 	return l, nil
 }
 
@@ -63,36 +63,36 @@ func arrived(fd int, off uint64, n int) bool {
 // onlyTmpfs reports whether all files are on a tmpfs.
 func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
 
-// holdLater counts one more reply that will read n. It returns false if such replies hold half of
-// all nodes already: a client decides how long they do, by not reading them, and other calls need
-// descriptors too.
-func (n *node) holdLater() bool {
-	if n.laters.Add(1) > 1 || shared.later.Add(1) <= shared.limit.Load()/2 {
+// holdDeferred counts one more reply that will read n. It returns false if such replies hold half
+// of all nodes already: a client decides how long they do, by not reading them, and other calls
+// need descriptors too.
+func (n *node) holdDeferred() bool {
+	if n.deferredReads.Add(1) > 1 || shared.deferredReads.Add(1) <= shared.limit.Load()/2 {
 		return true
 	}
-	n.dropLater()
+	n.dropDeferred()
 	return false
 }
 
-// dropLater undoes holdLater. The first and the last of a node's replies count the node, in
+// dropDeferred undoes holdDeferred. The first and the last of a node's replies count the node, in
 // whatever order they come.
-func (n *node) dropLater() {
-	if n.laters.Add(-1) == 0 {
-		shared.later.Add(-1)
+func (n *node) dropDeferred() {
+	if n.deferredReads.Add(-1) == 0 {
+		shared.deferredReads.Add(-1)
 	}
 }
 
-// A later is an open file that a reply will read, with a reference to its node.
-type later struct {
+// A deferredRead is an open file that a reply will read, with a reference to its node.
+type deferredRead struct {
 	f  *FS
 	n  *node
 	fd int
 }
 
-var laters = sync.Pool{New: func() any { return new(later) }}
+var deferredReads = sync.Pool{New: func() any { return new(deferredRead) }}
 
 // ReadAt implements mem.DeferredRead. An offset beyond the end returns io.EOF.
-func (l *later) ReadAt(p []byte, off int64) (int, error) {
+func (l *deferredRead) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < len(p); {
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
 		switch {
@@ -107,11 +107,11 @@ func (l *later) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Done releases the node. It never waits, because the completion of replies calls it.
-func (l *later) Done() {
-	l.n.dropLater()
+func (l *deferredRead) Done() {
+	l.n.dropDeferred()
 	if l.f.cache.unref(l.n) {
-		l.f.retireAside(l.n)
+		l.f.retireAsync(l.n)
 	}
-	*l = later{}
-	laters.Put(l)
+	*l = deferredRead{}
+	deferredReads.Put(l)
 }

@@ -30,7 +30,7 @@ func TestReadLater(t *testing.T) {
 	name := filepath.Join(dir, "f")
 	must.Succeed(t, os.WriteFile(name, content, 0o600))
 	f := newFS(t, dir, Options{})
-	f.later = true // whatever file system it is
+	f.defersReads = true // whatever file system it is
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
 	must.Succeed(t, err)
@@ -75,7 +75,7 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
 	must.Succeed(t, err)
-	f.later = true
+	f.defersReads = true
 	if _, err := f.ReadLater(self, f.Root(), 10, 0); err != unix.EISDIR {
 		t.Errorf("a directory: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 			t.Errorf("of a file that the caller MUST NOT read: %v", err)
 		}
 	}
-	f.later = false
+	f.defersReads = false
 	if _, err := f.ReadLater(self, r, 10, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file system that is another's: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
-	if f.onlyTmpfs() || !f.later {
+	if f.onlyTmpfs() || !f.defersReads {
 		return // of this file system all is in memory, or it is not known what is
 	}
 	name := filepath.Join(dir, "f")
@@ -135,7 +135,7 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
-	if f.onlyTmpfs() || !f.later {
+	if f.onlyTmpfs() || !f.defersReads {
 		return // of this file system all is in memory, or it is not known what is
 	}
 	const size, piece = 32 << 20, 1 << 20
@@ -170,7 +170,7 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
 	f := newFS(t, dir, Options{})
-	f.later = true
+	f.defersReads = true
 	limit := shared.limit.Swap(8)
 	defer shared.limit.Store(limit)
 	var held []mem.DeferredRead
@@ -178,7 +178,7 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 		for _, l := range held {
 			l.Done()
 		}
-		if n := shared.later.Load(); n != 0 {
+		if n := shared.deferredReads.Load(); n != 0 {
 			t.Errorf("%d files are held in the end", n)
 		}
 	}()
@@ -229,9 +229,9 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
 	f := newFS(t, dir, Options{})
-	f.later = true
+	f.defersReads = true
 	var held []mem.DeferredRead
-	for i := range maxFlushes + 3 {
+	for i := range maxQueuedFlushes + 3 {
 		name := fmt.Sprint(i)
 		r := createFile(t, f, f.Root(), name, "content")
 		wasRead(t, filepath.Join(dir, name))
@@ -256,7 +256,7 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	close(disk)
 	<-done
 	f.flush.done.Wait()
-	if n := synced.Load(); n != maxFlushes+3 {
+	if n := synced.Load(); n != maxQueuedFlushes+3 {
 		t.Errorf("%d files were synced", n)
 	}
 	if n := openFDs(t); n > before-len(held) {
@@ -271,7 +271,7 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 	must.Succeed(t, os.Chmod(dir, 0o755))
 	f, err := New(dir, Options{})
 	must.Succeed(t, err)
-	f.later = true
+	f.defersReads = true
 	r := createFile(t, f, f.Root(), "f", "content")
 	wasRead(t, filepath.Join(dir, "f"))
 	l, err := f.ReadLater(me, r, 7, 0)

@@ -18,10 +18,10 @@ var shared = budget{caches: make(map[*cache]struct{})}
 // A budget bounds the nodes of all caches together, and by the same number the listings that they
 // keep (listing.go).
 type budget struct {
-	nodes    atomic.Int64 // in all caches
-	listings atomic.Int64 // kept by all nodes
-	later    atomic.Int64 // nodes that replies are going to read, at most half of limit
-	limit    atomic.Int64
+	nodes         atomic.Int64 // in all caches
+	listings      atomic.Int64 // kept by all nodes
+	deferredReads atomic.Int64 // nodes that replies are going to read, at most half of limit
+	limit         atomic.Int64
 
 	mu     sync.Mutex // guards all below
 	caches map[*cache]struct{}

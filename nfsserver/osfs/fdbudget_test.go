@@ -82,10 +82,10 @@ func TestSlowDiskSlowsItsWriters(t *testing.T) {
 	t.Cleanup(func() { f.flush.done.Go(f.flushLoop) })
 	limitNodes(t, 64)
 	before := openFDs(t)
-	for i := range 64 + 4*maxFlushes {
+	for i := range 64 + 4*maxQueuedFlushes {
 		createFile(t, f, f.Root(), fmt.Sprint(i), "x")
 	}
-	if n := openFDs(t) - before; n > 64+maxFlushes+8 {
-		t.Errorf("%d files are open with a limit of 64 and %d that wait to be synced", n, maxFlushes)
+	if n := openFDs(t) - before; n > 64+maxQueuedFlushes+8 {
+		t.Errorf("%d files are open with a limit of 64 and %d that wait to be synced", n, maxQueuedFlushes)
 	}
 }

@@ -23,7 +23,7 @@ type flusher struct {
 	pending map[nfsserver.Ref]int   // number of nodes in queue or being synced
 	ended   sync.Cond               // signals that a pending node was synced
 	lost    map[nfsserver.Ref]error // not reported yet
-	lostAny error                   // of a file beyond maxLost
+	lostAny error                   // of a file beyond maxLostErrors
 }
 
 func (q *flusher) init() {
@@ -46,7 +46,7 @@ func (q *flusher) end() {
 func (q *flusher) room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return maxFlushes - len(q.queue)
+	return maxQueuedFlushes - len(q.queue)
 }
 
 // hasRoom reports whether n may be closed now: it need not be synced, or room is left. It lowers
@@ -64,7 +64,7 @@ var flushData = unix.Fdatasync
 
 // retire closes a node without references.
 func (f *FS) retire(n *node) {
-	if n.shifts {
+	if n.unstableBtime {
 		f.seeBirth(n)
 	}
 	if n.pinned.Load() {
@@ -75,15 +75,15 @@ func (f *FS) retire(n *node) {
 		return
 	}
 	// On the caller's goroutine: one that writes faster than the disk waits for the disk.
-	if !f.enqueue(n, maxFlushes) {
+	if !f.enqueue(n, maxQueuedFlushes) {
 		f.flushNode(n)
 	}
 }
 
-// retireAside is retire for a caller that MUST NOT wait, because a connection waits for it. Even
+// retireAsync is retire for a caller that MUST NOT wait, because a connection waits for it. Even
 // the close of a large removed file takes as long as the kernel needs to free its pages.
-func (f *FS) retireAside(n *node) {
-	if n.shifts {
+func (f *FS) retireAsync(n *node) {
+	if n.unstableBtime {
 		f.seeBirth(n)
 	}
 	if n.pinned.Load() {
@@ -147,7 +147,7 @@ func (f *FS) flushNode(n *node) {
 	}
 	switch {
 	case err == nil:
-	case len(q.lost) >= maxLost:
+	case len(q.lost) >= maxLostErrors:
 		q.lostAny = err
 	default:
 		q.lost[n.ref] = err

@@ -60,7 +60,7 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 		}
 	default:
 		// Other file systems may be programs that never answer.
-		if keeper(int64(sfs.Type)) && ask(getFSUUID) && b[0] == uuidLen {
+		if keepsInodes(int64(sfs.Type)) && ask(getFSUUID) && b[0] == uuidLen {
 			uuid = b[1 : 1+uuidLen]
 		}
 	}
@@ -99,10 +99,10 @@ func mountSource(fd int) (string, error) {
 	return "", err
 }
 
-// keeper reports whether a file system of that magic number keeps inode numbers and handles: over
-// remounts, and while no process has the file open. On others a number may be reused at any time,
-// and an old handle would open the new file.
-func keeper(magic int64) bool {
+// keepsInodes reports whether a file system of that magic number keeps inode numbers and handles:
+// over remounts, and while no process has the file open. On others a number may be reused at any
+// time, and an old handle would open the new file.
+func keepsInodes(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
 		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC,

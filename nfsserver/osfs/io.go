@@ -69,7 +69,7 @@ func (n *node) isFile() error {
 
 // maxWrite returns the number of bytes that one system call writes at most. If each call waits for
 // the disk, as on a mount with "sync", small pieces would mean more waits.
-func (f *FS) mostAtOnce() int {
+func (f *FS) maxWrite() int {
 	var st unix.Statfs_t
 	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
 		return math.MaxInt
@@ -110,7 +110,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	done := 0
 	defer n.dirty.Store(true) // after the data: a Sync that started earlier would clear it
 	for done < len(p) {
-		piece := p[done : done+min(len(p)-done, f.atOnce)]
+		piece := p[done : done+min(len(p)-done, f.maxWriteSize)]
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
 		// Bytes written before an error count: the client learns their number, writes the rest, and
 		// gets the error then.

@@ -11,7 +11,7 @@ import (
 // little beside the system calls of each decision.
 //
 // coldRead is won if the ring has read, lost if it could not, and passed if there is no ring.
-// readAtOnce is won if ReadInUse has read, lost if not, and passed during the backoff node.inUse.
+// readAtOnce is won if ReadInUse has read, lost if not, and passed during node.readBackoff.
 // parallelListing is won if a helper has described entries that were sent, lost if none, and passed
 // without a processor for a helper.
 type decisions struct {

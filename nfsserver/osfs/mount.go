@@ -13,20 +13,20 @@ import (
 // A mount is a mounted file system: the export's, or one mounted inside it (CrossMounts).
 type mount struct {
 	// Set once.
-	id     uint64 // in Refs; another file system in the same place has another id
-	fsid   uint64 // fsid attribute of its files
-	fd     int    // a file or directory on it; O_RDONLY, as open_by_handle_at(2) needs
-	number int    // the kernel's number of the mount; -1: unknown
-	dev    uint64 // st_dev of fd
-	ino    uint64 // st_ino of fd
-	stat   uint64 // f_fsid of fd
-	magic  int64
-	top    bool // the export's own, which is always open
-	kernel bool // handles are kernel handles
-	keeps  bool // handles survive a restart of the server
-	shifts bool // a file's birth time changes when the file is first changed
-	merges bool // a directory may be merged from several, and then has no link count
-	apart  bool // see layersApart; only set for the export's own
+	id            uint64 // in Refs; another file system in the same place has another id
+	fsid          uint64 // fsid attribute of its files
+	fd            int    // a file or directory on it; O_RDONLY, as open_by_handle_at(2) needs
+	number        int    // the kernel's number of the mount; -1: unknown
+	dev           uint64 // st_dev of fd
+	ino           uint64 // st_ino of fd
+	stat          uint64 // f_fsid of fd
+	magic         int64
+	top           bool // the export's own, which is always open
+	kernel        bool // handles are kernel handles
+	keeps         bool // handles survive a restart of the server
+	unstableBtime bool // a file's birth time changes when the file is first changed
+	mergedMount   bool // a directory may be merged from several, and then has no link count
+	apart         bool // see layersApart; only set for the export's own
 
 	numbered bool // only the server gives files generations (owngenerations.go)
 
@@ -66,22 +66,22 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	if m.fsid, err = fsIdentity(fd, &sfs, st.Dev); err != nil {
 		return nil, err
 	}
-	m.keeps = keeper(m.magic)
+	m.keeps = keepsInodes(m.magic)
 	if m.keeps && !o.noKernelHandles {
 		if m.kernel, err = m.probe(); err != nil {
 			return nil, err
 		}
 	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC && !m.kernel {
-		m.keeps, m.shifts = false, true
+		m.keeps, m.unstableBtime = false, true
 	}
 	if !m.keeps {
 		_, kept, err := birthTime(fd)
 		m.numbered = err != nil || !kept
-		m.shifts = m.shifts && !m.numbered
+		m.unstableBtime = m.unstableBtime && !m.numbered
 	}
 	if m.magic == unix.OVERLAYFS_SUPER_MAGIC {
-		m.merges = true
+		m.mergedMount = true
 		if top && fileType(st.Mode) == nfsserver.TypeDir {
 			if m.apart, err = layersApart(fd, &st); err != nil {
 				return nil, err

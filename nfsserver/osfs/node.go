@@ -21,10 +21,10 @@ type node struct {
 	fsid uint64
 	typ  nfsserver.FileType
 
-	shifts   bool          // the birth time may change
-	merges   bool          // see mount.merges
-	numbered bool          // the server gave the generation (owngenerations.go)
-	ctime    unix.Timespec // ctime when the node was made
+	unstableBtime bool          // the birth time may change
+	mergedMount   bool          // see mount.mergedMount
+	numbered      bool          // the server gave the generation (owngenerations.go)
+	ctime         unix.Timespec // ctime when the node was made
 
 	// Guarded by the shard's mu. A node in the map or with a reference is open. A dead node is out
 	// of the map, and its last reference closes it.
@@ -35,18 +35,18 @@ type node struct {
 
 	// Descriptors; -1: not open. Two may be equal. They are opened under mu, once each, while there
 	// is a reference. So holders of a reference read them without mu.
-	mu          sync.Mutex
-	path        atomic.Int32 // O_PATH
-	read, write atomic.Int32
-	written     atomic.Uint32 // the cache's tick of the last use of write
-	dirty       atomic.Bool   // a write since the last Sync began
-	settled     atomic.Bool   // its birth time changes no more
-	alive       atomic.Uint32 // 1 + the cache's tick of the last isDead; 0: never
-	inUse       wait.Backoff  // backoff of ReadInUse
-	laters      atomic.Int32  // number of replies that will read it
-	dax         atomic.Int32  // daxState
-	proven      atomic.Uint32 // 1 + the cache's tick of the last subtree check; 0: never
-	pinned      atomic.Bool   // its descriptors pin its generation (owngenerations.go)
+	mu            sync.Mutex
+	path          atomic.Int32 // O_PATH
+	read, write   atomic.Int32
+	written       atomic.Uint32 // the cache's tick of the last use of write
+	dirty         atomic.Bool   // a write since the last Sync began
+	btimeFinal    atomic.Bool   // its birth time changes no more
+	alive         atomic.Uint32 // 1 + the cache's tick of the last isDead; 0: never
+	readBackoff   wait.Backoff  // backoff of ReadInUse
+	deferredReads atomic.Int32  // number of replies that will read it
+	dax           atomic.Int32  // daxState
+	proven        atomic.Uint32 // 1 + the cache's tick of the last subtree check; 0: never
+	pinned        atomic.Bool   // its descriptors pin its generation (owngenerations.go)
 
 	grants grants
 
@@ -55,7 +55,7 @@ type node struct {
 }
 
 func newNode(x *file) *node {
-	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), shifts: x.shifts, merges: x.merges, numbered: x.numbered, ctime: x.st.Ctim}
+	n := &node{ref: x.ref, key: x.key, fsid: x.fsid, typ: fileType(x.st.Mode), unstableBtime: x.unstableBtime, mergedMount: x.mergedMount, numbered: x.numbered, ctime: x.st.Ctim}
 	n.path.Store(-1)
 	n.read.Store(-1)
 	n.write.Store(-1)

@@ -55,7 +55,7 @@ func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	if n == nil {
 		return false
 	}
-	if n.inUse.Pass() {
+	if n.readBackoff.Pass() {
 		f.decisions.readAtOnce.Pass()
 		return false
 	}
@@ -73,7 +73,7 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	}
 	defer f.cache.release(n)
 	defer func() {
-		n.inUse.Note(ok)
+		n.readBackoff.Note(ok)
 		f.decisions.readAtOnce.Note(ok)
 	}()
 	fd := int(n.read.Load())

@@ -194,8 +194,8 @@ func TestReadsInVain(t *testing.T) {
 		t.Errorf("after 10 reads in vain: counts %+v, want %+v", got, want)
 	}
 	passes()
-	n.inUse.Note(true)
-	n.inUse.Note(false)
+	n.readBackoff.Note(true)
+	n.readBackoff.Note(false)
 	if got := passes(); got != 1 {
 		t.Errorf("after one that was done, and one in vain, %d are passed over", got)
 	}

@@ -59,30 +59,30 @@ type Options struct {
 // checks permissions. Otherwise they act as the user of the process, and other callers are refused.
 type FS struct {
 	// Set once.
-	opts    Options
-	tree    tree
-	top     *mount // the export's own
-	cross   bool   // mounts below are served too
-	indexed bool   // some files are found by the index
-	mixed   bool   // entries of a directory may be on other file systems than the directory
-	byName  bool   // entries are described without opening them
-	nowait  bool   // files can be read without waiting for their disk (RWF_NOWAIT)
-	later   bool   // and cached data can be read when the reply is sent
-	atime   atimeRule
+	opts        Options
+	tree        tree
+	top         *mount // the export's own
+	cross       bool   // mounts below are served too
+	indexed     bool   // some files are found by the index
+	mixed       bool   // entries of a directory may be on other file systems than the directory
+	byName      bool   // entries are described without opening them
+	nowait      bool   // files can be read without waiting for their disk (RWF_NOWAIT)
+	defersReads bool   // and cached data can be read when the reply is sent
+	atime       atimeRule
 	// quickReads: the kernel reports which pages of a file are cached, and a read of those changes
 	// no access time.
 	quickReads bool
 
-	atOnce  int // bytes that one system call writes at most
-	root    nfsserver.Ref
-	rootKey inodeKey
-	info    nfsserver.Info
-	creds   cred.Process
+	maxWriteSize int // bytes that one system call writes at most
+	root         nfsserver.Ref
+	rootKey      inodeKey
+	info         nfsserver.Info
+	creds        cred.Process
 
-	anyWriter bool // the export's file system treats all writers alike
+	writersAlike bool // the export's file system treats all writers alike
 
 	mounts mountTable // with cross
-	births births     // of files with changing birth times
+	btimes btimes     // of files with changing birth times
 
 	identities identities // of files without other generations
 	position   position   // set once
@@ -116,7 +116,7 @@ func New(dir string, o Options) (*FS, error) {
 		err = f.init(o)
 	}
 	if err == nil {
-		f.cache.slow = f.cross || !keeper(f.top.magic)
+		f.cache.slow = f.cross || !keepsInodes(f.top.magic)
 		f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
 		err = shared.join(&f.cache) // other FSs may close files of this one from now on
 	}
@@ -149,7 +149,7 @@ func (f *FS) init(o Options) error {
 	if f.cross && f.top.number < 0 {
 		return errors.New("serving what is mounted inside takes Linux 5.8 or newer")
 	}
-	f.anyWriter = writersAreAlike(f.tree.root, f.top.magic)
+	f.writersAlike = writersAreAlike(f.tree.root, f.top.magic)
 	f.indexed = f.cross || o.SubtreeCheck || !f.top.kernel
 	f.mixed = f.cross || f.top.apart || f.top.magic == unix.BTRFS_SUPER_MAGIC
 	var x file
@@ -163,8 +163,8 @@ func (f *FS) init(o Options) error {
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.quickReads, f.atime = f.readRules()
-	f.later = f.quickReads || f.info.Quick && f.onlyTmpfs()
-	f.atOnce = f.mostAtOnce()
+	f.defersReads = f.quickReads || f.info.Quick && f.onlyTmpfs()
+	f.maxWriteSize = f.maxWrite()
 	f.byName = f.describesByName() // after the others: entries in gens are swept
 	f.gens.Init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil

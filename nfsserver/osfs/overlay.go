@@ -100,7 +100,7 @@ func (f *FS) LayersApart() bool { return f.top.apart }
 // isDead reports whether a directory has been removed, though its link count is not 0. Merged
 // directories of an overlay keep it.
 func (f *FS) isDead(n *node) bool {
-	if n.typ != nfsserver.TypeDir || !n.merges {
+	if n.typ != nfsserver.TypeDir || !n.mergedMount {
 		return false
 	}
 	// The kernel's name of it shows that quickly, but a real name can end like that too.
@@ -119,7 +119,7 @@ func (f *FS) isDead(n *node) bool {
 
 // isDeadNow is isDead, evaluated at most once in each tick of the sweeper.
 func (f *FS) isDeadNow(n *node) bool {
-	if !n.merges {
+	if !n.mergedMount {
 		return false
 	}
 	now := f.cache.tick.Load() + 1

@@ -14,14 +14,14 @@ import (
 // partsMax is the largest number of parts in a buffer: an entry has at least 24 bytes.
 const partsMax = direntBuf/24/partEntries + 1
 
-// A sharedList is one buffer of entries, shared by two goroutines: the lister, which emits its
+// A parallelListing is one buffer of entries, shared by two goroutines: the lister, which emits its
 // parts in order, and a helper. A goroutine describes a part after it has claimed it: the lister
 // directly before it emits it, or either some parts ahead. The lister never waits for a goroutine
 // that the scheduler does not run, because it claims and describes every unclaimed part itself.
 //
 // The lister owns the buffer, the directory and its descriptor. It does not return before the
 // helper has stopped using them (leave).
-type sharedList struct {
+type parallelListing struct {
 	// Set by the lister before the helper starts.
 	f     *FS
 	d     *node
@@ -35,20 +35,20 @@ type sharedList struct {
 
 	at    atomic.Int32                        // the part being emitted
 	stop  atomic.Bool                         // the helper has to stop
-	help  atomic.Int32                        // helpNone, helpAsked, helpRuns, helpOver
+	help  atomic.Int32                        // helperNone, helperAsked, helperRuns, helperDone
 	users atomic.Int32                        // number of goroutines that use it
 	claim [partsMax]atomic.Bool               // a goroutine describes the part, or has done so
 	done  [partsMax]atomic.Bool               // the part is in ahead
 	ahead [partsAhead][partEntries]entryAhead // part k is in ahead[k%partsAhead]
 }
 
-// States of the helper. A helper that has not started when the lister is done (helpOver) never
+// States of the helper. A helper that has not started when the lister is done (helperDone) never
 // touches the list.
 const (
-	helpNone int32 = iota
-	helpAsked
-	helpRuns
-	helpOver
+	helperNone int32 = iota
+	helperAsked
+	helperRuns
+	helperDone
 )
 
 // An entryAhead is an entry described ahead, except its name; ok: the entry still exists.
@@ -57,10 +57,10 @@ type entryAhead struct {
 	ok bool
 }
 
-var sharedLists = sync.Pool{New: func() any { return new(sharedList) }}
+var parallelListings = sync.Pool{New: func() any { return new(parallelListing) }}
 
 // split divides b into parts, and reports whether there are enough to share.
-func (s *sharedList) split(b []byte) bool {
+func (s *parallelListing) split(b []byte) bool {
 	s.b, s.parts = b, 0
 	var raw rawDirent
 	n := 0
@@ -77,15 +77,15 @@ func (s *sharedList) split(b []byte) bool {
 		s.parts--
 	}
 	s.start[s.parts] = int32(len(b))
-	return s.parts >= helpFrom+helpParts
+	return s.parts >= helperFirstPart+helperMinParts
 }
 
 // part returns the entries of part k.
-func (s *sharedList) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
+func (s *parallelListing) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
 
-// emitTogether is emitEntries with plus, if there are enough entries to share: ok.
-func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (used int, ok bool) {
-	s := sharedLists.Get().(*sharedList)
+// emitParallel is emitEntries with plus, if there are enough entries to share: ok.
+func (f *FS) emitParallel(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (used int, ok bool) {
+	s := parallelListings.Get().(*parallelListing)
 	s.users.Store(1)
 	defer s.release()
 	if !s.split(b) {
@@ -99,19 +99,19 @@ func (f *FS) emitTogether(d *node, l *listing, b []byte, now time.Time, emit fun
 	s.helped = false
 	s.at.Store(0)
 	s.stop.Store(false)
-	s.help.Store(helpNone)
+	s.help.Store(helperNone)
 	defer s.leave()
 	return s.emit(l, emit), true
 }
 
 // emit emits the entries in order. It returns the number of bytes before the first one that emit
 // refused, or all.
-func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used int) {
+func (s *parallelListing) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	for k := range s.parts {
 		s.at.Store(int32(k))
-		if k == helpFrom {
-			s.ask()
+		if k == helperFirstPart {
+			s.startHelper()
 		}
 		mine := s.claim[k].CompareAndSwap(false, true)
 		if !mine {
@@ -137,50 +137,52 @@ func (s *sharedList) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used i
 	return len(s.b)
 }
 
-// ask starts a helper, unless the FS has as many as leave one processor for everything else.
-func (s *sharedList) ask() {
+// startHelper starts a helper, unless the FS has as many as leave one processor for everything
+// else.
+func (s *parallelListing) startHelper() {
 	if int(s.f.helpers.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.f.helpers.Add(-1)
 		s.f.decisions.parallelListing.Pass()
 		return
 	}
 	s.users.Add(1)
-	s.help.Store(helpAsked)
-	go s.second()
+	s.help.Store(helperAsked)
+	go s.runHelper()
 }
 
-// second is the helper. It describes parts until it has to stop, or has found none for some time.
-func (s *sharedList) second() {
-	if s.help.CompareAndSwap(helpAsked, helpRuns) {
-		for idle := 0; !s.stop.Load() && idle < idleTurns; {
-			if s.describeNext() {
+// runHelper is the helper. It describes parts until it has to stop, or has found none for some
+// time.
+func (s *parallelListing) runHelper() {
+	if s.help.CompareAndSwap(helperAsked, helperRuns) {
+		for idle := 0; !s.stop.Load() && idle < helperIdleYields; {
+			if s.describeAhead() {
 				idle = 0
 			} else {
 				idle++
 				runtime.Gosched()
 			}
 		}
-		s.help.Store(helpOver)
+		s.help.Store(helperDone)
 	}
 	s.f.helpers.Add(-1)
 	s.release()
 }
 
 // leave returns after the helper has stopped using the lister's buffer and directory.
-func (s *sharedList) leave() {
+func (s *parallelListing) leave() {
 	s.stop.Store(true)
-	if s.help.Load() != helpNone {
+	if s.help.Load() != helperNone {
 		s.f.decisions.parallelListing.Note(s.helped)
 	}
-	if !s.help.CompareAndSwap(helpAsked, helpOver) {
-		pause(func() bool { return s.help.Load() != helpRuns })
+	if !s.help.CompareAndSwap(helperAsked, helperDone) {
+		pause(func() bool { return s.help.Load() != helperRuns })
 	}
 }
 
 // pause returns when over returns true: soon, if the other goroutine's thread runs.
 func pause(over func() bool) {
 	for turns := 0; !over(); turns++ {
-		if turns < waitTurns {
+		if turns < waitYields {
 			runtime.Gosched()
 		} else {
 			time.Sleep(waitSleep)
@@ -190,13 +192,13 @@ func pause(over func() bool) {
 
 // await returns after part k has been described by the helper. Meanwhile the lister describes
 // others.
-func (s *sharedList) await(k int) {
-	pause(func() bool { return s.done[k].Load() || s.describeNext() && s.done[k].Load() })
+func (s *parallelListing) await(k int) {
+	pause(func() bool { return s.done[k].Load() || s.describeAhead() && s.done[k].Load() })
 }
 
-// describeNext describes the first unclaimed part after the emitted one, and reports whether there
+// describeAhead describes the first unclaimed part after the emitted one, and reports whether there
 // was one. A part's place in ahead is free as soon as its former part has been emitted.
-func (s *sharedList) describeNext() bool {
+func (s *parallelListing) describeAhead() bool {
 	at := int(s.at.Load())
 	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {
 		if s.claim[k].CompareAndSwap(false, true) {
@@ -208,7 +210,7 @@ func (s *sharedList) describeNext() bool {
 	return false
 }
 
-func (s *sharedList) describe(k int) {
+func (s *parallelListing) describe(k int) {
 	var raw rawDirent
 	i := 0
 	for b := raw.next(s.part(k)); b != nil; b = raw.next(b) {
@@ -220,9 +222,9 @@ func (s *sharedList) describe(k int) {
 }
 
 // release ends the use by one goroutine. The last one returns the list to the pool.
-func (s *sharedList) release() {
+func (s *parallelListing) release() {
 	if s.users.Add(-1) == 0 {
 		s.f, s.d, s.b = nil, nil, nil
-		sharedLists.Put(s)
+		parallelListings.Put(s)
 	}
 }

@@ -125,7 +125,7 @@ func TestListingAlone(t *testing.T) {
 func TestPartsOfABuffer(t *testing.T) {
 	entry := make([]byte, 24)
 	entry[16] = 24
-	var s sharedList
+	var s parallelListing
 	for n := range 4 * partEntries {
 		var b []byte
 		for range n {
@@ -158,9 +158,9 @@ func TestPartsOfABuffer(t *testing.T) {
 // that takes; one that has not begun is not waited for, and does nothing when it is run.
 func TestSecondIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sharedList{f: new(FS)}
+		s := &parallelListing{f: new(FS)}
 		s.users.Store(3)
-		s.help.Store(helpRuns)
+		s.help.Store(helperRuns)
 		var left atomic.Bool
 		go func() {
 			s.leave()
@@ -170,17 +170,17 @@ func TestSecondIsWaitedFor(t *testing.T) {
 		if left.Load() {
 			t.Error("the second was at work")
 		}
-		s.help.Store(helpOver)
+		s.help.Store(helperDone)
 		time.Sleep(time.Second)
 		if !left.Load() {
 			t.Error("the second is done")
 		}
-		s.help.Store(helpAsked)
+		s.help.Store(helperAsked)
 		s.leave()
 		s.stop.Store(false) // it would describe, of a list that has nothing
 		s.parts = 2
 		s.f.helpers.Add(1)
-		s.second()
+		s.runHelper()
 		if s.claim[1].Load() {
 			t.Error("it has begun")
 		}

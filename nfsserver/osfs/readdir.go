@@ -67,7 +67,7 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 		}
 		used, ok := 0, false
 		if plus && f.byName {
-			used, ok = f.emitTogether(d, l, (*buf)[:n], now, emit)
+			used, ok = f.emitParallel(d, l, (*buf)[:n], now, emit)
 		}
 		if !ok {
 			used = f.emitEntries(d, l, (*buf)[:n], plus, now, emit)

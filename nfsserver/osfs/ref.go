@@ -41,9 +41,9 @@ type file struct {
 	fsid uint64
 	st   unix.Stat_t
 
-	shifts   bool // the birth time may change
-	merges   bool // see mount.merges
-	numbered bool // the server gave the generation (owngenerations.go)
+	unstableBtime bool // the birth time may change
+	mergedMount   bool // see mount.mergedMount
+	numbered      bool // the server gave the generation (owngenerations.go)
 
 	// after is set if the describing call made the file: a generation given before the call.
 	after uint64
@@ -60,7 +60,7 @@ func (f *FS) locate(fd int, x *file) (*mount, error) {
 	}
 	volume := m.volume(fd, x.st.Dev)
 	x.key = inodeKey{m.id, volume, x.st.Ino}
-	x.shifts, x.merges, x.numbered = m.shifts, m.merges, m.numbered
+	x.unstableBtime, x.mergedMount, x.numbered = m.unstableBtime, m.mergedMount, m.numbered
 	if x.fsid = volume; volume == 0 {
 		x.fsid = m.fsid
 	}
@@ -80,7 +80,7 @@ func (f *FS) describe(fd int, x *file) error {
 		return f.describeKernel(m, fd, x)
 	case m.numbered:
 		generation, err = f.identify(fd, x)
-	case m.shifts:
+	case m.unstableBtime:
 		generation, err = f.madeAt(fd, x.key)
 	default:
 		generation, err = generationOf(m, fd)

@@ -137,7 +137,7 @@ func TestDescriptors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := openFDs(t) - before; n > 3*32+3*maxFlushes+8 {
+		if n := openFDs(t) - before; n > 3*32+3*maxQueuedFlushes+8 {
 			t.Errorf("%d descriptors with a limit of 32 files", n)
 		}
 		if err := f.Close(); err != nil {

@@ -185,14 +185,14 @@ func TestFlushHasAnEnd(t *testing.T) {
 	flushData = func(int) error { return unix.EIO }
 	f := newFS(t, t.TempDir(), Options{CacheFiles: 4096})
 	var refs []nfsserver.Ref
-	for i := range maxFlushes + 50 {
+	for i := range maxQueuedFlushes + 50 {
 		refs = append(refs, createFile(t, f, f.Root(), fmt.Sprint(i), "x"))
 	}
 	for range idleTicks {
 		f.sweepOnce()
 	}
 	if room := f.flush.room(); room < 0 {
-		t.Errorf("%d files wait to be synced", maxFlushes-room)
+		t.Errorf("%d files wait to be synced", maxQueuedFlushes-room)
 	}
 	for f.cache.nodes.Load() > 0 {
 		f.sweepOnce()

@@ -65,7 +65,7 @@ func (w *walker) run(f *FS, me *wanted) error {
 	start := time.Now()
 	w.debt = max(0, w.debt-start.Sub(w.asOf)/2)
 	w.asOf = start
-	if w.debt > walkBurst {
+	if w.debt > maxWalkDebt {
 		return nfsserver.ErrBusy
 	}
 	began := w.all()

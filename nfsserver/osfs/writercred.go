@@ -21,7 +21,7 @@ func (f *FS) actWriter(n *node, c *nfsserver.Cred) (cred.Acting, error) {
 	if n.grants.setID.Load() {
 		return f.creds.Act(c)
 	}
-	if f.anyWriter && n.key.mount == f.top.id && f.creds.Switches {
+	if f.writersAlike && n.key.mount == f.top.id && f.creds.Switches {
 		return cred.Acting{}, nil
 	}
 	who := f.creds.Self

@@ -21,11 +21,11 @@ func TestMostAtOnce(t *testing.T) {
 		if !f.info.Quick {
 			t.Fatalf("%s: a tmpfs is not quick", options)
 		}
-		if f.atOnce != want {
-			t.Errorf("%s: %d bytes, want %d", options, f.atOnce, want)
+		if f.maxWriteSize != want {
+			t.Errorf("%s: %d bytes, want %d", options, f.maxWriteSize, want)
 		}
 		f.info.Quick = false
-		if n := f.mostAtOnce(); n != math.MaxInt {
+		if n := f.maxWrite(); n != math.MaxInt {
 			t.Errorf("%s, not quick: %d bytes", options, n)
 		}
 	}
