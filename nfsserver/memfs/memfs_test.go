@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // me is who calls.
@@ -23,9 +24,7 @@ func TestLimit(t *testing.T) {
 	f := New(Options{Limit: 1 << 20, UID: me.UID, GID: me.GID})
 	start := f.used.Load()
 	r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := make([]byte, 64<<10)
 	var off uint64
 	for err == nil {
@@ -33,8 +32,11 @@ func TestLimit(t *testing.T) {
 		n, err = f.WriteAt(me, r, b, off)
 		off += uint64(n)
 	}
-	if !errors.Is(err, syscall.ENOSPC) || off < 1<<19 || off > 1<<20 {
-		t.Fatalf("full after %d bytes, with %v", off, err)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("after %d bytes: got %v, want ENOSPC", off, err)
+	}
+	if off < 1<<19 || off > 1<<20 {
+		t.Fatalf("full after %d bytes, want between %d and %d", off, 1<<19, 1<<20)
 	}
 	if a, _ := f.Getattr(r); a.Size != off {
 		t.Errorf("size %d after %d bytes", a.Size, off)
@@ -42,9 +44,7 @@ func TestLimit(t *testing.T) {
 	if st, err := f.Statfs(f.Root()); err != nil || st.AvailBytes >= 64<<10 {
 		t.Errorf("Statfs of a full FS: %+v, %v", st, err)
 	}
-	if err := f.Remove(me, f.Root(), "f"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, f.Remove(me, f.Root(), "f"))
 	if f.used.Load() != start {
 		t.Errorf("%d bytes are still charged", f.used.Load()-start)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // twins are a tree in memory and a directory on a tmpfs, on which all is done alike.
@@ -27,14 +28,10 @@ func newTwins(t *testing.T) *twins {
 		machine.Skip(t, "not root: modes, owners and set-id bits of memfs are not compared with a kernel's")
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "memfs-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	disk, err := osfs.New(dir, osfs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { disk.Close() })
 	w := &twins{T: t, trees: [2]nfsserver.FS{memfs.New(memfs.Options{}), disk}}
 	for i, tree := range w.trees {
@@ -84,7 +81,7 @@ func (w *twins) object(fs nfsserver.FS, root nfsserver.Ref, t nfsserver.FileType
 		err = fs.Setattr(super, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: mode})
 	}
 	if err != nil {
-		w.Fatal(err)
+		w.Fatalf("make the object: %v", err)
 	}
 	return r
 }
@@ -96,7 +93,7 @@ func (w *twins) remove(fs nfsserver.FS, root nfsserver.Ref, t nfsserver.FileType
 		err = fs.Rmdir(super, root, "o")
 	}
 	if err != nil {
-		w.Fatal(err)
+		w.Fatalf("remove the object: %v", err)
 	}
 }
 

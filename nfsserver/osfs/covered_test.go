@@ -43,8 +43,12 @@ func TestCovering(t *testing.T) {
 // none.
 func TestPositionOf(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
-	if p, err := positionOf(f.tree.named); err != nil || !p.known || p.mount.Point == "" {
-		t.Errorf("of a directory: %+v, %v, want a known one", p, err)
+	p, err := positionOf(f.tree.named)
+	if err != nil {
+		t.Fatalf("of a directory: %v", err)
+	}
+	if !p.known || p.mount.Point == "" {
+		t.Errorf("of a directory: got %+v, want a known one", p)
 	}
 	if p, err := positionOf(-1); err != nil || p.known {
 		t.Errorf("of no descriptor: %+v, %v, want none", p, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,37 +18,24 @@ import (
 func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o777))
 	old := unix.Umask(0o022) // bits in it are given by a chmod afterwards
 	defer unix.Umask(old)
 	f, err := New(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	for name, s := range map[string]nfsserver.SetAttr{
 		"bits":  {Mask: nfsserver.SetMode, Mode: 0o6777},
 		"times": {Mask: nfsserver.SetMtime | nfsserver.SetAtime, Mtime: nfsserver.Time{Sec: 1}},
 	} {
 		victim := filepath.Join(dir, "victim-"+name)
-		if err := os.Mkdir(victim, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(victim, "content"), nil, 0o600); err != nil {
-			t.Fatal(err) // or the caller may remove it, as the object that could not be completed
-		}
-		if err := unix.Chown(victim, 2000, 2000); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Chmod(victim, 0o2700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(victim, 0o700))
+		// A file in it, or the caller may remove it as the object that could not be completed.
+		must.Succeed(t, os.WriteFile(filepath.Join(victim, "content"), nil, 0o600))
+		must.Succeed(t, unix.Chown(victim, 2000, 2000))
+		must.Succeed(t, unix.Chmod(victim, 0o2700))
 		var before, after unix.Stat_t
-		if err := unix.Stat(victim, &before); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, unix.Stat(victim, &before))
 		c := nfsserver.Cred{UID: 1000, GID: 1000}
 		_, _, err := f.make(&c, f.Root(), name, &s, unix.AT_REMOVEDIR, func(dirfd int) error {
 			if err := unix.Mkdirat(dirfd, name, 0o700); err != nil {
@@ -58,11 +46,14 @@ func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: set on an object of another", name)
 		}
-		if err := unix.Stat(filepath.Join(dir, name), &after); err != nil {
-			t.Fatal(err)
+		must.Succeed(t, unix.Stat(filepath.Join(dir, name), &after))
+		type seen struct {
+			ino  uint64
+			mode uint32
+			mtim unix.Timespec
 		}
-		if after.Ino != before.Ino || after.Mode != before.Mode || after.Mtim != before.Mtim {
-			t.Errorf("%s: mode %o, modified %d", name, after.Mode, after.Mtim.Sec)
+		if got, want := (seen{after.Ino, after.Mode, after.Mtim}), (seen{before.Ino, before.Mode, before.Mtim}); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
 }

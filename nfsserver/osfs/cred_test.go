@@ -54,9 +54,12 @@ func TestThreadsAreRestored(t *testing.T) {
 				c := nfsserver.Cred{UID: uint32(1000 + i), GID: uint32(2000 + k%3), GIDs: []uint32{uint32(3000 + i)}}
 				name := fmt.Sprintf("%d-%d", i, k)
 				r, a, err := f.Create(c, f.Root(), name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
-				if err != nil || a.UID != c.UID || a.GID != c.GID {
-					t.Errorf("Create as %v: user %d, group %d, %v", c, a.UID, a.GID, err)
+				if err != nil {
+					t.Errorf("Create as %v: %v", c, err)
 					continue
+				}
+				if a.UID != c.UID || a.GID != c.GID {
+					t.Errorf("Create as %v: got user %d, group %d", c, a.UID, a.GID)
 				}
 				if _, err := f.WriteAt(c, r, []byte(name), 0); err != nil {
 					t.Errorf("WriteAt as %v: %v", c, err)

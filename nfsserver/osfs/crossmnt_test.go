@@ -56,8 +56,11 @@ func TestMountsAreNotCrossed(t *testing.T) {
 		for _, name := range []string{"before", "bind", "after"} {
 			d, a, err := f.Lookup(me, f.Root(), name)
 			must.Succeed(t, err)
-			if a.Fsid != root.Fsid || a.Fileid != all[name].Fileid || all[name].Ref != d {
-				t.Errorf("%s: fsid %x, fileid %d; listed as %+v; the root's fsid is %x", name, a.Fsid, a.Fileid, all[name], root.Fsid)
+			if a.Fsid != root.Fsid {
+				t.Errorf("%s: got fsid %x, want the root's, %x", name, a.Fsid, root.Fsid)
+			}
+			if a.Fileid != all[name].Fileid || all[name].Ref != d {
+				t.Errorf("%s: got fileid %d, Ref %x; listed as %+v", name, a.Fileid, d.Bytes(), all[name])
 			}
 			if _, _, err := f.Lookup(me, d, "secret"); !errors.Is(err, syscall.ENOENT) {
 				t.Errorf("%s/secret: %v", name, err)
@@ -120,7 +123,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 			t.Error("secret by the handle, opened anew, of the directory under the mount")
 		}
 		if d, _, err := f.Lookup(me, f.Root(), "d"); err != nil {
-			t.Error(err)
+			t.Errorf("look up d: %v", err)
 		} else if up, _, err := f.Lookup(me, d, ".."); err != nil || up != f.Root() {
 			t.Errorf("d/..: %v", err)
 		}
@@ -206,8 +209,8 @@ func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uin
 	t.Helper()
 	for _, plus := range []bool{false, true} {
 		_, err := f.ReadDir(me, f.Root(), 0, plus, func(de *nfsserver.Dirent) bool {
-			if name := string(de.Name); name == "tmp" && de.Fileid != tmpID || name == "." && de.Fileid != rootID {
-				t.Errorf("%s is listed with fileid %d", name, de.Fileid)
+			if want, ok := map[string]uint64{"tmp": tmpID, ".": rootID}[string(de.Name)]; ok && de.Fileid != want {
+				t.Errorf("%s is listed with fileid %d, want %d", de.Name, de.Fileid, want)
 			}
 			return true
 		})

@@ -43,9 +43,13 @@ func TestReadLater(t *testing.T) {
 		n    int
 		want int
 	}{{0, 200_000, 200_000}, {5, 100_000, 100_000}, {200_000, 200_000, 100_001}, {300_001, 10, 0}, {1 << 40, 10, 0}} {
+		wantErr := error(nil)
+		if row.want < row.n {
+			wantErr = io.EOF
+		}
 		n, err := l.ReadAt(got[:row.n], row.off)
-		if n != row.want || (err == io.EOF) != (n < row.n) || err != nil && err != io.EOF {
-			t.Errorf("%d bytes at %d: %d, %v", row.n, row.off, n, err)
+		if n != row.want || err != wantErr {
+			t.Errorf("%d bytes at %d: got %d, %v, want %d, %v", row.n, row.off, n, err, row.want, wantErr)
 		}
 		if n > 0 && !bytes.Equal(got[:n], content[row.off:][:n]) {
 			t.Errorf("%d bytes at %d: other bytes", row.n, row.off)
@@ -53,8 +57,11 @@ func TestReadLater(t *testing.T) {
 	}
 	// The node is held: who throws out all others, and removes its name, leaves it open.
 	must.Succeed(t, os.Remove(name))
-	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil || !bytes.Equal(got[:10], content[:10]) {
-		t.Errorf("of a file that has been removed: %d bytes, %v", n, err)
+	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil {
+		t.Errorf("of a removed file: got %d bytes, %v, want 10", n, err)
+	}
+	if !bytes.Equal(got[:10], content[:10]) {
+		t.Error("of a removed file: other bytes")
 	}
 	n := f.cache.get(&r)
 	if n == nil || n.refs != 2 {
@@ -198,8 +205,12 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 		must.Succeed(t, err)
 		refs = append(refs, r)
 		for range 3 {
-			if err := read(r); (err == nil) != (i < 4) || err != nil && !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("file %d: %v", i, err)
+			want := error(nil)
+			if i >= 4 {
+				want = errors.ErrUnsupported
+			}
+			if err := read(r); !errors.Is(err, want) {
+				t.Errorf("file %d: got %v, want %v", i, err, want)
 			}
 		}
 	}
@@ -279,9 +290,9 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 	must.Succeed(t, f.Close())
 	before := openFDs(t)
 	got := make([]byte, 7)
-	if n, err := l.ReadAt(got, 0); n != 7 || err != nil || string(got) != "content" {
-		t.Errorf("%q, %v", got[:n], err)
-	}
+	n, err := l.ReadAt(got, 0)
+	must.Succeed(t, err)
+	must.Equal(t, "a read after Close", string(got[:n]), "content")
 	l.Done()
 	if n := openFDs(t); n >= before {
 		t.Errorf("%d descriptors are open after the reply has left, and %d were before", n, before)

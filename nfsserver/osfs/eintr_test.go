@@ -75,9 +75,9 @@ func owners(t *testing.T, f *FS) {
 		must.Succeed(t, f.Setattr(me, r, &s))
 		b, err := f.Getattr(r)
 		must.Succeed(t, err)
-		if a.UID != 1000 || a.GID != 2000 || b.UID != 1000 || b.GID != 2000 {
-			t.Errorf("made for %d, %d, given to %d, %d", a.UID, a.GID, b.UID, b.GID)
-		}
+		want := [2]uint32{1000, 2000}
+		must.Equal(t, "user and group of a new file", [2]uint32{a.UID, a.GID}, want)
+		must.Equal(t, "user and group of a file after Setattr", [2]uint32{b.UID, b.GID}, want)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // limitNodes sets the limit of all caches for one test.
@@ -64,12 +66,8 @@ func TestReclaimBesideNew(t *testing.T) {
 	})
 	for range 200 {
 		f, err := New(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, f.Close())
 	}
 }
 

@@ -213,8 +213,13 @@ func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, wh
 		b := make([]byte, 64)
 		n, err := f.ReadAt(me, r, b, 0)
 		stale := errors.Is(err, nfsserver.ErrStale) || errors.Is(err, syscall.ESTALE)
-		if err == nil && string(b[:n]) != path || err != nil && (good || !stale) {
-			t.Errorf("%s: the handle of %s reads %q, %v", when, path, b[:n], err)
+		switch {
+		case err == nil && string(b[:n]) != path:
+			t.Errorf("%s: the handle of %s reads %q", when, path, b[:n])
+		case err != nil && good:
+			t.Errorf("%s: the handle of %s: %v", when, path, err)
+		case err != nil && !stale:
+			t.Errorf("%s: the handle of %s: got %v, want it stale", when, path, err)
 		}
 	}
 }

@@ -44,8 +44,12 @@ func lookupInUse(t *testing.T, dir string) {
 		ref, attr, err := f.Lookup(me, f.Root(), name)
 		must.Succeed(t, err)
 		refs[name] = ref
-		if got, at, ok := find(me, name); !ok || got != ref || at != attr {
-			t.Fatalf("%s: %x %+v %v, Lookup finds %x %+v", name, got.Bytes(), at, ok, ref.Bytes(), attr)
+		got, at, ok := find(me, name)
+		if !ok {
+			t.Fatalf("%s is not found", name)
+		}
+		if got != ref || at != attr {
+			t.Fatalf("%s: got %x %+v, Lookup returns %x %+v", name, got.Bytes(), at, ref.Bytes(), attr)
 		}
 	}
 	for _, name := range []string{"none", ".", "..", string(make([]byte, 300))} {

@@ -77,9 +77,9 @@ func readInUse(t *testing.T, dir string) {
 	if _, ok := read(nfsserver.Cred{UID: 4711, GID: 4711}, 0, 10); ok {
 		t.Error("read by a caller who was not allowed to")
 	}
-	if d, _, err := f.Lookup(me, f.Root(), "d"); err != nil {
-		t.Error(err)
-	} else if _, ok := f.ReadInUse(me, d, make([]byte, 1), 0); ok {
+	d, _, err := f.Lookup(me, f.Root(), "d")
+	must.Succeed(t, err)
+	if _, ok := f.ReadInUse(me, d, make([]byte, 1), 0); ok {
 		t.Error("read of a directory")
 	}
 	if got := f.Mechanisms()["read_at_once"]; got.Won == 0 || got.Lost == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/fstest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // me is who calls.
@@ -26,9 +27,7 @@ func places(t *testing.T) map[string]string {
 func tempDir(t *testing.T, base string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "osfs-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -36,9 +35,7 @@ func tempDir(t *testing.T, base string) string {
 func newFS(t *testing.T, dir string, o Options) *FS {
 	t.Helper()
 	f, err := New(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }

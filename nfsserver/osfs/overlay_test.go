@@ -64,8 +64,10 @@ func TestCopyUp(t *testing.T) {
 				if again != r {
 					t.Errorf("%s, %s: a second handle", name, when)
 				}
-				if a, err := f.Getattr(r); err != nil || a.Fileid != before.Fileid || a.Fsid != before.Fsid {
-					t.Errorf("%s, %s: fileid %d, fsid %x, were %d and %x, %v", name, when, a.Fileid, a.Fsid, before.Fileid, before.Fsid, err)
+				a, err := f.Getattr(r)
+				must.Succeed(t, err)
+				if a.Fileid != before.Fileid || a.Fsid != before.Fsid {
+					t.Errorf("%s, %s: got fileid %d, fsid %x, want %d, %x", name, when, a.Fileid, a.Fsid, before.Fileid, before.Fsid)
 				}
 				f.cache.closeAll()
 				f.flush.done.Wait()
@@ -109,8 +111,12 @@ func TestRemovedMergedDirectory(t *testing.T) {
 			_, _, err2 := f.Create(me, refs[name], "z", &nfsserver.SetAttr{})
 			_, _, err3 := f.Mkdir(me, refs[name], "d", &nfsserver.SetAttr{})
 			for what, err := range map[string]error{"Getattr": err, "Create": err2, "Mkdir": err3} {
-				if stale := errors.Is(err, nfsserver.ErrStale) || errors.Is(err, unix.ESTALE); stale != (name != alive) || err != nil && !stale {
+				stale := errors.Is(err, nfsserver.ErrStale) || errors.Is(err, unix.ESTALE)
+				if err != nil && !stale {
 					t.Errorf("%s: %s: %v", name, what, err)
+				}
+				if want := name != alive; stale != want {
+					t.Errorf("%s: %s: stale %v, want %v", name, what, stale, want)
 				}
 			}
 		}
@@ -167,8 +173,11 @@ func TestLayersApart(t *testing.T) {
 					t.Errorf("%+v, %s: %v", k, what, got)
 				}
 				apart, known := filesApart(f.tree.root, &unix.Stat_t{Dev: f.top.dev})
-				if known != (what == "with a file") || known && apart != k.want {
-					t.Errorf("%+v, %s: by files: %v, known %v", k, what, apart, known)
+				if want := what == "with a file"; known != want {
+					t.Errorf("%+v, %s: by files: known %v, want %v", k, what, known, want)
+				}
+				if known && apart != k.want {
+					t.Errorf("%+v, %s: by files: apart %v, want %v", k, what, apart, k.want)
 				}
 				listed := map[string]uint64{}
 				_, err := f.ReadDir(me, f.Root(), 0, false, func(de *nfsserver.Dirent) bool {

@@ -250,8 +250,9 @@ func TestUserNamespace(t *testing.T) {
 		if what == "Symlink" {
 			want = 0o777
 		}
-		if err != nil || a.UID != 0 || a.GID != 0 || a.Mode != want {
-			t.Errorf("%s for a user that is not there: mode %04o, user %d, group %d, %v", what, a.Mode, a.UID, a.GID, err)
+		must.Succeed(t, err)
+		if got, want := [3]uint32{a.UID, a.GID, a.Mode}, [3]uint32{0, 0, want}; got != want {
+			t.Errorf("%s for an unknown user: got user, group, mode %o, want %o", what, got, want)
 		}
 	}
 }

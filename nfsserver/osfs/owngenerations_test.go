@@ -160,14 +160,15 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 					if err == nil {
 						n, err = f.ReadAt(me, r, b, 0)
 					}
-					if err == nil && (r == old || string(b[:n]) != "another") {
-						t.Fatalf("%s: a look-up reads %q, with the old handle %v", when, b[:n], r == old)
-					}
 					if err == nil {
+						if r == old {
+							t.Fatalf("%s: a look-up has the old handle", when)
+						}
+						must.Equal(t, when+": a look-up reads", string(b[:n]), "another")
 						break
 					}
 					if !isStale(err) {
-						t.Fatal(err)
+						t.Fatalf("%s: look up and read: got %v, want success or a stale handle", when, err)
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -435,11 +436,13 @@ func TestIdentitiesModel(t *testing.T) {
 			for i, r := range handles {
 				b := make([]byte, 512)
 				n, err := f.ReadAt(me, r, b, 0)
-				if err != nil && !isStale(err) && !errors.Is(err, nfsserver.ErrBusy) || err == nil && !bytes.HasPrefix(b[:n], []byte(content(i))) {
-					t.Fatalf("seed %d, step %d: the handle of %q reads %q, %v", seed, step, content(i), b[:n], err)
-				}
-				if err == nil {
+				switch {
+				case err == nil && bytes.HasPrefix(b[:n], []byte(content(i))):
 					reads++
+				case err == nil:
+					t.Fatalf("seed %d, step %d: the handle of %q reads %q", seed, step, content(i), b[:n])
+				case !isStale(err) && !errors.Is(err, nfsserver.ErrBusy):
+					t.Fatalf("seed %d, step %d: the handle of %q: %v", seed, step, content(i), err)
 				}
 			}
 		}

@@ -49,14 +49,19 @@ func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, nex
 			return false
 		}
 		name := string(de.Name)
-		if size, err := strconv.Atoi(name); err == nil && (!de.HasAttr || de.Attr.Size != uint64(size) || de.Fileid != de.Attr.Fileid) {
-			t.Errorf("%s: attributes %v, of %d bytes", name, de.HasAttr, de.Attr.Size)
+		if size, err := strconv.Atoi(name); err == nil {
+			if !de.HasAttr || de.Attr.Size != uint64(size) {
+				t.Errorf("%s: has attributes: %v, got %d bytes, want %d", name, de.HasAttr, de.Attr.Size, size)
+			}
+			if de.Fileid != de.Attr.Fileid {
+				t.Errorf("%s: fileid %d, in the attributes %d", name, de.Fileid, de.Attr.Fileid)
+			}
 		}
 		names, next = append(names, name), de.Cookie
 		return true
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("list from %d on: %v", cookie, err)
 	}
 	return names, next, eof
 }

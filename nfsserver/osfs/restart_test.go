@@ -31,25 +31,16 @@ func TestRestart(t *testing.T) {
 				at := f.Root()
 				for i := range 5 {
 					var err error
-					if at, _, err = f.Mkdir(me, at, fmt.Sprint("d", i), &nfsserver.SetAttr{}); err != nil {
-						t.Fatal(err)
-					}
+					at, _, err = f.Mkdir(me, at, fmt.Sprint("d", i), &nfsserver.SetAttr{})
+					must.Succeed(t, err)
 				}
 				r, _, err := f.Create(me, at, "f", &nfsserver.SetAttr{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				gone, _, err := f.Create(me, f.Root(), "gone", &nfsserver.SetAttr{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := f.WriteAt(me, r, []byte("content"), 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
+				must.Succeed(t, second(f.WriteAt(me, r, []byte("content"), 0)))
 				f.Close()
-				if err := errors.Join(os.Rename(filepath.Join(dir, "d0", "d1"), filepath.Join(dir, "moved")), os.Remove(filepath.Join(dir, "gone"))); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, errors.Join(os.Rename(filepath.Join(dir, "d0", "d1"), filepath.Join(dir, "moved")), os.Remove(filepath.Join(dir, "gone"))))
 				g := newFS(t, dir, o)
 				b := make([]byte, 10)
 				if n, err := g.ReadAt(me, r, b, 0); err != nil || string(b[:n]) != "content" {
@@ -61,9 +52,7 @@ func TestRestart(t *testing.T) {
 				mustStale(t, g, gone, "a file removed meanwhile")
 				// The same number may come again, for another file.
 				for i := range 200 {
-					if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("new", i)), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("new", i)), nil, 0o600))
 				}
 				mustStale(t, g, gone, "a file removed meanwhile, its number perhaps used again")
 			})
@@ -78,12 +67,8 @@ func TestRemovedBehindOurBack(t *testing.T) {
 		dir := t.TempDir()
 		f := newFS(t, dir, o)
 		r, _, err := f.Create(me, f.Root(), "a", &nfsserver.SetAttr{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(filepath.Join(dir, "a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		must.Succeed(t, os.Remove(filepath.Join(dir, "a")))
 		mustStale(t, f, r, "removed while open")
 		if n := f.cache.get(&r); n != nil {
 			t.Error("a file that is gone is still open")
@@ -112,37 +97,25 @@ func TestDescriptors(t *testing.T) {
 		before := openFDs(t)
 		o.CacheFiles = 32
 		f, err := New(dir, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for i := range 300 {
 			r, _, err := f.Create(me, f.Root(), fmt.Sprint(i), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.WriteAt(me, r, []byte("x"), 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, second(f.WriteAt(me, r, []byte("x"), 0)))
 		}
 		for i := range 300 {
 			r, _, err := f.Lookup(me, f.Root(), fmt.Sprint(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			b := make([]byte, 1)
 			if n, err := f.ReadAt(me, r, b, 0); n != 1 || err != nil {
 				t.Fatalf("ReadAt: %d %v", n, err)
 			}
-			if _, err := f.WriteAt(me, r, b, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, second(f.WriteAt(me, r, b, 1)))
 		}
 		if n := openFDs(t) - before; n > 3*32+3*maxQueuedFlushes+8 {
 			t.Errorf("%d descriptors with a limit of 32 files", n)
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Succeed(t, f.Close())
 		if n := openFDs(t); n > before { // fewer: what a test before this one had open is closed meanwhile
 			t.Errorf("%d descriptors after Close, %d before New", n, before)
 		}
@@ -151,9 +124,7 @@ func TestDescriptors(t *testing.T) {
 
 func TestNewErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{file, filepath.Join(file, "x"), filepath.Join(t.TempDir(), "nothing"), ""} {
 		if f, err := New(dir, Options{}); err == nil {
 			f.Close()

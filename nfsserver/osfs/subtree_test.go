@@ -91,33 +91,26 @@ func BenchmarkConfine(b *testing.B) {
 		for _, kind := range []string{"file", "dir"} {
 			b.Run(fmt.Sprintf("%s/depth=%d", kind, depth), func(b *testing.B) {
 				f, err := New(b.TempDir(), Options{SubtreeCheck: true})
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, err)
 				defer f.Close()
 				at := f.Root()
 				for range depth - 1 {
-					if at, _, err = f.Mkdir(me, at, "d", &nfsserver.SetAttr{}); err != nil {
-						b.Fatal(err)
-					}
+					at, _, err = f.Mkdir(me, at, "d", &nfsserver.SetAttr{})
+					must.Succeed(b, err)
 				}
 				if kind == "dir" {
 					at, _, err = f.Mkdir(me, at, "d", &nfsserver.SetAttr{})
 				} else {
 					at, _, err = f.Create(me, at, "f", &nfsserver.SetAttr{})
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, err)
 				n, err := f.acquire(&at)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, err)
 				defer f.cache.release(n)
 				for b.Loop() {
 					n.proven.Store(0)
 					if err := f.confine(n); err != nil {
-						b.Fatal(err)
+						b.Fatalf("in the loop: %v", err)
 					}
 				}
 			})
@@ -130,18 +123,14 @@ func BenchmarkGetattr(b *testing.B) {
 	for _, check := range []bool{false, true} {
 		b.Run(fmt.Sprintf("check=%v", check), func(b *testing.B) {
 			f, err := New(b.TempDir(), Options{SubtreeCheck: check})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, err)
 			defer f.Close()
 			r, _, err := f.Create(me, f.Root(), "f", &nfsserver.SetAttr{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, err)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := f.Getattr(r); err != nil {
-					b.Fatal(err)
+					b.Fatalf("in the loop: %v", err)
 				}
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +20,7 @@ func TestSyncReachesTheKernel(t *testing.T) {
 		*call = func(fd int) error {
 			var st unix.Stat_t
 			if err := unix.Fstat(fd, &st); err != nil {
-				t.Error(err)
+				t.Errorf("fstat of the descriptor for %s: %v", name, err)
 			}
 			heard = append(heard, fmt.Sprintf("%s of %d", name, st.Ino))
 			return real(fd)
@@ -34,20 +35,14 @@ func TestSyncReachesTheKernel(t *testing.T) {
 	for _, err := range []error{
 		os.WriteFile(filepath.Join(root, "file"), []byte("x"), 0o600), os.Mkdir(filepath.Join(root, "dir"), 0o700), os.Symlink("file", filepath.Join(root, "link")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	f, err := New(root, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	inode := func(name string) uint64 {
 		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(root, name), &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, unix.Lstat(filepath.Join(root, name), &st))
 		return st.Ino
 	}
 	for _, c := range []struct {
@@ -61,16 +56,12 @@ func TestSyncReachesTheKernel(t *testing.T) {
 		{"link", false, fmt.Sprintf("syncfs of %d", inode("."))},
 	} {
 		r, _, err := f.Lookup(me, f.Root(), c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if _, err := f.WriteAt(me, r, []byte("y"), 0); c.name == "file" && err != nil {
-			t.Fatal(err)
+			t.Fatalf("write the file: %v", err)
 		}
 		heard = nil
-		if err := f.Sync(r, c.dataOnly); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, f.Sync(r, c.dataOnly))
 		if !slices.Equal(heard, []string{c.want}) {
 			t.Errorf("Sync of %s, data only: %v: %q, want %q", c.name, c.dataOnly, heard, c.want)
 		}

@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,9 +39,7 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 	if err == nil {
 		_, err = f.Write(want)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer f.Close()
 	f.Sync()
 	r := open(t)
@@ -56,8 +55,11 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 						runtime.Gosched()
 						n, err = r.ReadAt(int(f.Fd()), p, int64(b*block))
 					}
-					if err != nil || n != block || !bytes.Equal(p, want[b*block:(b+1)*block]) {
-						t.Errorf("block %d: %d bytes, %v", b, n, err)
+					if err != nil || n != block {
+						t.Errorf("block %d: got %d bytes, %v, want %d", b, n, err, block)
+					}
+					if !bytes.Equal(p, want[b*block:(b+1)*block]) {
+						t.Errorf("block %d: other bytes", b)
 					}
 				}
 			})
@@ -83,9 +85,7 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 func TestFullRing(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
 	var wg sync.WaitGroup
 	for range entries {
@@ -112,9 +112,7 @@ func TestFullRing(t *testing.T) {
 func TestThreadOfReader(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	rd := <-r.free
@@ -128,7 +126,7 @@ func TestThreadOfReader(t *testing.T) {
 		}
 	}
 	if _, err := unix.Write(pipe[1], []byte{7}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write to the pipe: %v", err)
 	}
 	<-rd.done
 	if n := rd.res.Load(); n != 1 || rd.p[0] != 7 {
