@@ -1,4 +1,4 @@
-// memfs does what every FS does, and keeps to its limit.
+// memfs meets the contract of an FS, and keeps its limit.
 
 package memfs
 
@@ -12,14 +12,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// me is who calls.
+// me is the caller.
 var me = nfsserver.Self()
 
 func TestFS(t *testing.T) {
 	fstest.Run(t, func(*testing.T) nfsserver.FS { return New(Options{UID: me.UID, GID: me.GID}) })
 }
 
-// TestLimit: what is full says so, and what is removed makes room.
+// TestLimit: a full FS returns ENOSPC, and removals make room.
 func TestLimit(t *testing.T) {
 	f := New(Options{Limit: 1 << 20, UID: me.UID, GID: me.GID})
 	start := f.used.Load()

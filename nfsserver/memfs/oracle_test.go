@@ -1,4 +1,4 @@
-// What becomes of modes, owners and set-id bits: as Linux has it on a tmpfs.
+// Modes, owners and set-id bits after changes, compared with Linux's on a tmpfs.
 
 package memfs_test
 
@@ -97,7 +97,7 @@ func (w *twins) remove(fs nfsserver.FS, root nfsserver.Ref, t nfsserver.FileType
 	}
 }
 
-// changes are what callers try on an object.
+// changes are changes that callers try on an object.
 var changes = map[string]func(fs nfsserver.FS, c nfsserver.Cred, r nfsserver.Ref) error{
 	"chown to its owner":     set(nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: 1000}),
 	"chown to another":       set(nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: 2000}),
@@ -164,8 +164,8 @@ func TestChangesAreThoseOfLinux(t *testing.T) {
 	t.Logf("%d cases", w.count)
 }
 
-// TestNewObjectsAreThoseOfLinux: owner, group and mode of what callers make in
-// directories of all kinds, and whether they may.
+// TestNewObjectsAreThoseOfLinux: owner, group and mode of new objects in directories of all kinds,
+// and the permission to make them.
 func TestNewObjectsAreThoseOfLinux(t *testing.T) {
 	w := newTwins(t)
 	asked := []nfsserver.SetAttr{{}, {Mask: nfsserver.SetGID, GID: 60}, {Mask: nfsserver.SetGID, GID: 70}, {Mask: nfsserver.SetUID, UID: 1000}, {Mask: nfsserver.SetUID, UID: 4000}}

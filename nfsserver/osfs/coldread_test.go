@@ -1,4 +1,4 @@
-// Reads of what no cache has: the same bytes, with the ring and without.
+// Reads that miss the page cache: the same bytes with the ring and without.
 
 package osfs
 
@@ -81,7 +81,7 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	defer unix.Close(pipe[0])
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer unix.Close(pipe[1]) // what waits ends
+	defer unix.Close(pipe[1]) // ends the reads
 	full := make(chan struct{})
 	var once sync.Once
 	for range 1000 {
@@ -99,7 +99,7 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 	ref, _, err := f.Lookup(me, f.Root(), "f")
 	must.Succeed(t, err)
-	f.nowait = true // whatever file system it is
+	f.nowait = true // on any file system
 	p := make([]byte, len(want))
 	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
 		t.Errorf("%d bytes, %v", n, err)
@@ -110,7 +110,7 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	}
 }
 
-// A ring that nobody uses is ended, and the next read that waits makes another one.
+// An unused ring is closed, and the next read that waits opens another one.
 func TestIdleRingEnds(t *testing.T) {
 	c := &coldRing{open: uring.Open, closed: make(chan struct{}, 1)}
 	for range 2 {
@@ -171,14 +171,14 @@ func TestReadsOfDAX(t *testing.T) {
 		name := filepath.Join(dir, "f")
 		must.Succeed(t, os.WriteFile(name, want, 0o600))
 		f := newFS(t, dir, Options{})
-		neverSweeps(f) // what is known of a file goes with it
+		neverSweeps(f) // a sweep would drop the cached daxState
 		f.cold.open = func() (*uring.Ring, error) {
 			rings++
 			return nil, unix.ENOMEM // and the next read tries again
 		}
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must.Succeed(t, err)
-		f.nowait, f.quickReads = true, true // whatever file system it is
+		f.nowait, f.quickReads = true, true // on any file system
 		file, err := os.OpenFile(name, os.O_RDWR, 0)
 		must.Succeed(t, err)
 		defer file.Close()

@@ -1,4 +1,4 @@
-// What stands under the name of a new object may be another one by the time it is completed.
+// Another object may have the name of a new object by the time that is completed.
 
 package osfs
 
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReplacedObjectKeepsItsAttributes: a directory of somebody else that takes the name
-// of a new one before that is complete gets neither its bits nor its times.
+// TestReplacedObjectKeepsItsAttributes: another user's directory that takes the name of a new one,
+// before that is complete, keeps its mode and times.
 func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()

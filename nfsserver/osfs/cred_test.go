@@ -71,7 +71,7 @@ func TestThreadsAreRestored(t *testing.T) {
 				if err := f.Setattr(other, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); !errors.Is(err, syscall.EPERM) {
 					t.Errorf("Setattr by another: %v", err)
 				}
-				if k%8 == 0 { // a thread ends with its goroutine, another is started from some thread
+				if k%8 == 0 { // the thread ends with its goroutine
 					wg.Go(func() {
 						runtime.LockOSThread()
 						f.Access(c, r, nfsserver.MayRead)
@@ -96,9 +96,8 @@ func TestThreadsAreRestored(t *testing.T) {
 	}
 }
 
-// TestRightsAreRemembered: the steady state of reads, writes and look-ups allocates
-// nothing, for an owner and for others; what is taken away through the server is
-// gone at once.
+// TestRightsAreRemembered: reads, writes and look-ups allocate nothing in the steady state, for the
+// owner and for others. A permission that is removed through the server is gone at once.
 func TestRightsAreRemembered(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()

@@ -31,8 +31,8 @@ func list(t *testing.T, f *FS, dir nfsserver.Ref) map[string]nfsserver.Dirent {
 	return all
 }
 
-// TestMountsAreNotCrossed: clients see what lies under a file system mounted in
-// the export, whenever and however it was mounted, and the machine can unmount it.
+// TestMountsAreNotCrossed: clients see the directory below a file system that is mounted in the
+// export, whenever and however it was mounted, and the machine can unmount it.
 func TestMountsAreNotCrossed(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {

@@ -1,5 +1,4 @@
-// Reading when a reply leaves: what ReadAt reads, to whom it may be read, and when only ReadAt is
-// to be had.
+// Deferred reads: they read the bytes of ReadAt, with its permissions, or are refused.
 
 package osfs
 
@@ -30,7 +29,7 @@ func TestReadLater(t *testing.T) {
 	name := filepath.Join(dir, "f")
 	must.Succeed(t, os.WriteFile(name, content, 0o600))
 	f := newFS(t, dir, Options{})
-	f.defersReads = true // whatever file system it is
+	f.defersReads = true // on any file system
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
 	must.Succeed(t, err)
@@ -55,7 +54,8 @@ func TestReadLater(t *testing.T) {
 			t.Errorf("%d bytes at %d: other bytes", row.n, row.off)
 		}
 	}
-	// The node is held: who throws out all others, and removes its name, leaves it open.
+	// The deferred read holds the node: it stays open after an eviction of all others, and after
+	// its name is removed.
 	must.Succeed(t, os.Remove(name))
 	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil {
 		t.Errorf("of a removed file: got %d bytes, %v, want 10", n, err)
@@ -100,13 +100,13 @@ func TestReadLaterOfFewFiles(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsInMemory: what would have to be read from a disk is not left for later, nor
-// what would change on it.
+// TestReadLaterOfWhatIsInMemory: a read that misses the page cache, or would change an access time,
+// is not deferred.
 func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
 	if f.onlyTmpfs() || !f.defersReads {
-		return // of this file system all is in memory, or it is not known what is
+		return // all of it is in memory, or that is unknown
 	}
 	name := filepath.Join(dir, "f")
 	must.Succeed(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
@@ -118,7 +118,7 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	l.Done()
 	f.atime = atimeRelative
 	now := time.Now()
-	must.Succeed(t, os.Chtimes(name, now.Add(-time.Minute), now)) // the next read changes the access time, which can wait for a journal
+	must.Succeed(t, os.Chtimes(name, now.Add(-time.Minute), now)) // an access time to change: may wait
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file whose access time is to be changed: %v", err)
 	}
@@ -143,7 +143,7 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
 	if f.onlyTmpfs() || !f.defersReads {
-		return // of this file system all is in memory, or it is not known what is
+		return // all of it is in memory, or that is unknown
 	}
 	const size, piece = 32 << 20, 1 << 20
 	name := filepath.Join(dir, "f")
@@ -171,8 +171,8 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestReadLaterLeavesFilesToOthers: replies that do not leave hold half of the files that may be
-// open, each file once, and who comes then is not left for later until one of them has left.
+// TestReadLaterLeavesFilesToOthers: replies that are not sent hold half of the files that may be
+// open, each file once. Later reads are not deferred until one of these replies is sent.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))

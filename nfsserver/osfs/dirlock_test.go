@@ -1,5 +1,4 @@
-// A directory of which another process holds the lock: what waits for it, and that nothing else
-// does.
+// Another process holds a directory's lock: only calls that need the lock wait.
 
 package osfs
 
@@ -22,10 +21,10 @@ import (
 // heldDir is set in the process that the test runs itself in: the directory is its export.
 const heldDir = "NFSRDMA_TEST_HELD_DIR"
 
-// TestHeldDirectory: who lists a directory of a tmpfs into memory that is not there holds its lock,
-// and with somebody else who waits to make a name there, look-ups of names that are not there wait.
-// Calls on the receive loop do not, and the rest of the process goes on. It runs in a process of
-// its own, for one that does not go on cannot fail.
+// TestHeldDirectory: a process that lists a directory of a tmpfs into missing memory holds its
+// lock. If another process waits there to create a name, look-ups of missing names wait. Calls on
+// the receive loop do not, and the rest of the process continues. The test runs in a process of its
+// own, because a process that hangs cannot fail.
 func TestHeldDirectory(t *testing.T) {
 	if dir := os.Getenv(heldDir); dir != "" {
 		lookHeld(t, dir)
@@ -58,7 +57,7 @@ func lookHeld(t *testing.T, dir string) {
 		t.Fatal("a name that is not there was found")
 	}
 	go f.Lookup(self, d, "none")
-	time.Sleep(100 * time.Millisecond) // too little would hide what is wrong, and finds no fault with what is right
+	time.Sleep(100 * time.Millisecond) // a shorter time would miss faults, but report none
 	runtime.GC()                       // waits for all that the scheduler takes for running
 	os.Exit(0)
 }
@@ -75,7 +74,7 @@ func hold(t *testing.T, dir string) {
 	time.Sleep(100 * time.Millisecond)
 }
 
-// missingPage is the address of memory that whoever touches it waits for, for ever.
+// missingPage is the address of missing memory: an access to it waits for ever.
 func missingPage(t *testing.T) uintptr {
 	const (
 		uffdAPI, uffdioAPI, uffdioRegister, registerMissing = 0xaa, 0xc018aa3f, 0xc020aa00, 1

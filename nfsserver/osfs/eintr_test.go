@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls that wait for the program of a FUSE mount. The first are made when a
-// process starts, too, by what loads it.
+// System calls that wait for the program of a FUSE mount. The loader of a new process makes the
+// first ones too.
 const (
 	loaders       = "openat,newfstatat,fstat,pread64"
 	interruptible = "openat2,open_by_handle_at,mkdirat,mknodat,symlinkat,linkat,unlinkat,renameat,fchownat,fchmodat,utimensat," +

@@ -23,7 +23,7 @@ func limited(t *testing.T, most uint64, do func()) {
 	do()
 }
 
-// none calls do while this process can open nothing, whatever it closes.
+// none calls do while this process can open nothing, even after it closes files.
 func none(t *testing.T, do func()) {
 	t.Helper()
 	limited(t, 3, do)
@@ -42,7 +42,8 @@ func mustBeScarce(t *testing.T, what string, do func() error) {
 	}
 }
 
-// TestScarceIsNotStale: what cannot be looked at for lack of descriptors is not taken to be gone.
+// TestScarceIsNotStale: a file that cannot be opened for lack of descriptors does not count as
+// gone.
 func TestScarceIsNotStale(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "content", dir, "d", "sub", "file")

@@ -1,4 +1,4 @@
-// Listings with attributes: what they say of each entry, and while names change.
+// Listings with attributes, also while names change.
 
 package osfs
 
@@ -109,8 +109,8 @@ func TestPagesOfAListing(t *testing.T) {
 	}
 }
 
-// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, whatever
-// becomes of its name meanwhile.
+// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, while its name
+// changes.
 func TestEntryOfAChangingName(t *testing.T) {
 	for name, base := range places(t) {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// osfs stays in its directory, whatever is asked and whatever others do to it.
+// osfs never leaves its directory, for any request, and while other processes change it.
 
 package osfs
 
@@ -61,7 +61,7 @@ func TestEscape(t *testing.T) {
 		if st.ModTime().Unix() == 0 {
 			t.Error("the mtime of the file outside was changed")
 		}
-		// Somebody moves a directory out while a client has its handle.
+		// Another process moves a directory out while a client has its handle.
 		must.Succeed(t, os.Rename(filepath.Join(top, "export", "d"), filepath.Join(top, "d")))
 		if r, _, err := f.Lookup(me, d, ".."); err == nil {
 			t.Errorf(".. of what was moved out leads to %x", r.Bytes())

@@ -1,4 +1,4 @@
-// What one export's files and disks cost the others.
+// Costs of one export's files and disks for the others.
 
 package osfs
 
@@ -71,8 +71,8 @@ func TestReclaimBesideNew(t *testing.T) {
 	}
 }
 
-// TestSlowDiskSlowsItsWriters: who writes more files than his disk can sync does
-// not have more and more of them open.
+// TestSlowDiskSlowsItsWriters: a writer of more files than its disk can sync has a bounded number
+// of them open.
 func TestSlowDiskSlowsItsWriters(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
 	neverSweeps(f)

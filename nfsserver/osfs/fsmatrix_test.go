@@ -27,8 +27,8 @@ import (
 type fsKind struct {
 	name     string
 	programs []string
-	mount    func(t *testing.T, scratch, dir string) // the second time what is there is mounted again
-	// What is known of it.
+	mount    func(t *testing.T, scratch, dir string) // the second time it is mounted again
+	// Properties of the file system.
 	kernel bool // opens by handle
 	keeps  bool // its handles outlive the server
 	posix  bool // does all that fstest asks for
@@ -46,8 +46,8 @@ func onImage(size int64, option string, mkfs ...string) func(*testing.T, string,
 	}
 }
 
-// onOverlay mounts an overlay, whose layers are on one ext4 or, apart, on two: the
-// lower one is base/lower.
+// onOverlay mounts an overlay with layers on one ext4 or, apart, on two: the lower one is
+// base/lower.
 func onOverlay(option string, apart bool) func(*testing.T, string, string) {
 	return func(t *testing.T, scratch, dir string) {
 		lower, upper := filepath.Join(scratch, "base"), filepath.Join(scratch, "base")
@@ -119,7 +119,7 @@ func fatImage() []byte {
 	copy(b[43:], "NO NAME    FAT16   ")
 	b[510], b[511] = 0x55, 0xaa
 	for i := range 2 {
-		copy(b[(1+i*fatSectors)*sector:], "\xf8\xff\xff\xff") // the entries that stand for the media
+		copy(b[(1+i*fatSectors)*sector:], "\xf8\xff\xff\xff") // entries for the media
 	}
 	return b
 }
@@ -145,8 +145,8 @@ var fsKinds = []fsKind{
 	{"vfat", nil, onFAT, false, false, false},
 }
 
-// eachFS runs a test on all of them; remount unmounts and mounts what the test
-// has in dir, and must be called with nothing open.
+// eachFS runs a test on all file systems. remount unmounts the test's file system and mounts it
+// again; nothing in it MUST be open.
 func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount func())) {
 	for i := range fsKinds {
 		k := &fsKinds[i]
@@ -224,9 +224,9 @@ func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, wh
 	}
 }
 
-// TestHandlesNameTheirFile: over eviction, restart and remount, and after other
-// files were looked up first, a handle reads its own file, or is stale where the
-// file system does not keep what it needs.
+// TestHandlesNameTheirFile: over eviction, restart and remount, and after other files were looked
+// up first, a handle reads its own file. It is stale where the file system does not keep the
+// necessary facts.
 func TestHandlesNameTheirFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}} {
@@ -265,7 +265,7 @@ func TestHandlesNameTheirFile(t *testing.T) {
 	})
 }
 
-// TestGranularityOfTimes: what FSINFO says of the times is what the disk keeps of them.
+// TestGranularityOfTimes: FSINFO reports the granularity with which the disk keeps times.
 func TestGranularityOfTimes(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		f := newFS(t, mnt, Options{})
@@ -273,7 +273,7 @@ func TestGranularityOfTimes(t *testing.T) {
 		r := createFile(t, f, f.Root(), "f", "")
 		const sec, nsec = 1234567890, 999999999
 		at := nfsserver.Time{Sec: sec, Nsec: nsec}
-		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at} // libfuse 2 passes one by itself over
+		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at} // libfuse 2 skips a single one
 		must.Succeed(t, f.Setattr(me, r, &set))
 		f.Close()
 		remount()
@@ -330,7 +330,7 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 			f := newFS(t, mnt, o)
 			r := createFile(t, f, f.Root(), "public", "public")
 			f.Close()
-			must.Succeed(t, os.Remove(image)) // the next one has the same name, and the same loop device
+			must.Succeed(t, os.Remove(image)) // the next one has the same name and loop device
 			remount()
 			write(t, "secret", mnt, "secret")
 			f = newFS(t, mnt, o)
@@ -383,7 +383,7 @@ func TestSnapshots(t *testing.T) {
 			f.Close()
 			must.Succeed(t, unix.Unmount(dir, 0))
 			mount(t, scratch, dir)
-			_, err := os.Stat(filepath.Join(dir, first)) // gives out numbers of devices in another order
+			_, err := os.Stat(filepath.Join(dir, first)) // gives device numbers in another order
 			must.Succeed(t, err)
 			f = newFS(t, dir, o)
 			for want, r := range refs {
@@ -415,8 +415,8 @@ func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []s
 	return names, last, eof
 }
 
-// TestListingsDoNotDisturb: who lists a directory, and removes what he has seen,
-// misses no name and sees none twice while another begins to list it.
+// TestListingsDoNotDisturb: a client that lists a directory, and removes the listed files, misses
+// no name and sees none twice while another one begins to list it.
 func TestListingsDoNotDisturb(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		const files, first = 600, 200

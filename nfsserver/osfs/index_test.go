@@ -58,7 +58,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	}
 }
 
-// TestRemovedIsNotLookedFor: a handle of what this server removed is stale without a walk.
+// TestRemovedIsNotLookedFor: a handle of a file that this server removed is stale without a walk.
 func TestRemovedIsNotLookedFor(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{noKernelHandles: true})
 	r := createFile(t, f, f.Root(), "x", "x")

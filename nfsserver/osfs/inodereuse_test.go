@@ -1,4 +1,4 @@
-// Handles of files whose numbers are used again, while generations are kept.
+// Handles of files with reused inode numbers, while generations are cached.
 
 package osfs
 
@@ -78,7 +78,7 @@ func reuseNumbers(t *testing.T, dir string) (again int) {
 	return again
 }
 
-// checkHandle compares an entry, and what Lookup finds, with the handle that the kernel gives now.
+// checkHandle compares an entry, and the result of Lookup, with the kernel's present handle.
 func checkHandle(t *testing.T, f *FS, dir string, de *nfsserver.Dirent, kept *int) {
 	t.Helper()
 	if string(de.Name) == ".." {

@@ -64,8 +64,8 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// Full pages are remembered, and no others; pages of all lengths have each name once, whatever the
-// page before took.
+// Full pages set the size, and no others. Pages of all lengths have each name once, after pages of
+// any size.
 func TestPagesOfManyLengths(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
 	const count = 300

@@ -1,4 +1,4 @@
-// Whose file systems are this machine's own.
+// Local and shared file systems, by their magic numbers.
 
 package osfs
 
@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSharedFileSystems: directories of file systems that others change behind this machine's back
-// are told of as such.
+// TestSharedFileSystems: file systems that other machines can change are shared.
 func TestSharedFileSystems(t *testing.T) {
 	for magic, want := range map[int64]bool{
 		unix.NFS_SUPER_MAGIC: true, unix.CEPH_SUPER_MAGIC: true, unix.SMB2_SUPER_MAGIC: true, unix.FUSE_SUPER_MAGIC: true, unix.V9FS_MAGIC: true,

@@ -1,4 +1,4 @@
-// LOOKUP where nothing has to be waited for: what it finds, and when it leaves that to others.
+// LOOKUP without waiting: its results, and the cases that it refuses.
 
 package osfs
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestLookupInUse: it finds what Lookup finds, of files that are open, for callers who were
-// allowed it, whatever became of the name since.
+// TestLookupInUse: it returns the results of Lookup for open files and permitted callers, after any
+// change of the name.
 func TestLookupInUse(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { lookupInUse(t, tempDir(t, base)) })
@@ -30,7 +30,7 @@ func lookupInUse(t *testing.T, dir string) {
 		return
 	}
 	neverSweeps(f)
-	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond) // what is kept of a file is not of one that was just made
+	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond) // no generation is cached for a file that was just made
 	find := func(c nfsserver.Cred, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
 		_, err := f.Getattr(f.Root()) // as the procedure does
 		must.Succeed(t, err)
@@ -60,7 +60,7 @@ func lookupInUse(t *testing.T, dir string) {
 	if _, _, ok := find(nfsserver.Cred{UID: 4711, GID: 4711}, "a"); ok {
 		t.Error("found by a caller who was not allowed to search")
 	}
-	must.Succeed(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // which changes its ctime, or does not
+	must.Succeed(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // whether or not that changes its ctime
 	_, err := f.Getattr(refs["b"])
 	must.Succeed(t, err)
 	if got, _, ok := find(me, "a"); ok && got != refs["b"] {

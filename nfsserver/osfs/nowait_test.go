@@ -1,4 +1,4 @@
-// READ where nothing has to be waited for: what it reads, and when it leaves that to others.
+// READ without waiting: its results, and the cases that it refuses.
 
 package osfs
 
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReadInUse: it reads what ReadAt reads, of files that are open for reading and in memory, for
-// callers who were allowed it.
+// TestReadInUse: it reads the bytes of ReadAt, of open files in the page cache, for permitted
+// callers.
 func TestReadInUse(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { readInUse(t, tempDir(t, base)) })
@@ -55,8 +55,8 @@ func readInUse(t *testing.T, dir string) {
 	must.Succeed(t, err)
 	for _, x := range []struct{ off, n int }{{0, 4096}, {4095, 2}, {8192, 16 << 10}, {len(want) - 1, 1}, {100, 5000}} {
 		got, ok := read(me, uint64(x.off), x.n)
-		// Once more: cachestat(2) may count too few pages, and what was read long ago is not open
-		// for reading any more.
+		// Once more: cachestat(2) may count too few pages, and a file that was read long ago is not
+		// open for reading any more.
 		for tries := 0; !ok && tries < 5; tries++ {
 			_, err := f.ReadAt(me, ref, make([]byte, len(want)), 0)
 			must.Succeed(t, err)
@@ -126,7 +126,7 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 func evict(t *testing.T, file *os.File) {
 	t.Helper()
 	must.Succeed(t, file.Sync())
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page that somebody has in hand stays
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page in use stays
 		must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 		if !resident(t, file, 4096) {
 			return

@@ -1,4 +1,4 @@
-// osfs does what every FS does, on the file systems at hand, with both kinds of handles.
+// osfs meets the contract of an FS, on the file systems here, with both kinds of handles.
 
 package osfs
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// me is who calls.
+// me is the caller.
 var me = nfsserver.Self()
 
 // places are directories on different file systems.

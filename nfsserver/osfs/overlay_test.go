@@ -76,9 +76,9 @@ func TestCopyUp(t *testing.T) {
 	})
 }
 
-// TestRemovedMergedDirectory: a directory that several layers have keeps a link count
-// when it is removed, by the server, by others, or by a rename over it; its handle is
-// stale all the same, and so is whatever is to be made in it.
+// TestRemovedMergedDirectory: a directory in several layers keeps a link count when it is removed,
+// by the server, by others, or by a rename over it. Its handle is stale all the same, and so is a
+// creation in it.
 func TestRemovedMergedDirectory(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
 		const alive = "alive (deleted)" // as the kernel calls those that are
@@ -124,8 +124,8 @@ func TestRemovedMergedDirectory(t *testing.T) {
 	})
 }
 
-// TestMadeInRemovedDirectory: between two looks at a directory, what is made in it
-// tells at once that it is gone.
+// TestMadeInRemovedDirectory: a removal of a directory since its last check shows at once when a
+// name is created in it.
 func TestMadeInRemovedDirectory(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
 		write(t, "x", lower, "d", "x")
@@ -153,8 +153,8 @@ func TestMadeInRemovedDirectory(t *testing.T) {
 
 func third[A, B, C any](_ A, _ B, c C) C { return c }
 
-// TestLayersApart: an overlay whose directories have no numbers of their own is told
-// from the others, whether it has files or not.
+// TestLayersApart: an overlay without inode numbers of its own for directories is recognized, with
+// and without files.
 func TestLayersApart(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.ext4")
 	for _, k := range []struct {

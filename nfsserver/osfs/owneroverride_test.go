@@ -1,4 +1,4 @@
-// A server without privileges: what it is not allowed to open, and what it does all the same.
+// A server without privileges: files that it cannot open, and its results for them.
 
 package osfs
 
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plainUser is whom tests run as that need a user without privileges.
+// plainUser is the user of tests without privileges.
 const plainUser = 1000
 
 // asPlainUser runs the rest of the test in a process without privileges, with a
@@ -39,7 +39,7 @@ func asPlainUser(t *testing.T, prepare func(dir string)) string {
 		if prepare != nil {
 			prepare(dir)
 		}
-		bin := tempDir(t, os.TempDir()) // the user cannot reach what go test has built
+		bin := tempDir(t, os.TempDir()) // the user cannot reach the test binary
 		must.Succeed(t, os.Chmod(bin, 0o755))
 		run(t, "cp", program, bin+"/test")
 		cmd.Path, cmd.Args[0] = bin+"/test", bin+"/test"
@@ -53,8 +53,8 @@ func asPlainUser(t *testing.T, prepare func(dir string)) string {
 	return ""
 }
 
-// TestOwnFilesWithoutPrivilege: who made a file with a mode that keeps himself out
-// writes and reads it, also once its descriptors are closed; the mode stays.
+// TestOwnFilesWithoutPrivilege: the owner of a file with a mode that forbids it to the owner writes
+// and reads it, also once its descriptors are closed; the mode stays.
 func TestOwnFilesWithoutPrivilege(t *testing.T) {
 	dir := asPlainUser(t, nil)
 	if dir == "" {
@@ -84,8 +84,8 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 	}
 }
 
-// TestSyncOfWhatCannotBeOpened: a change of what the server is not allowed to read is brought
-// to stable storage, and is not told to have failed; neither mode nor times change by that.
+// TestSyncOfWhatCannotBeOpened: a change of an object that the server cannot read reaches stable
+// storage, without an error; neither mode nor times change by that.
 func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	dir := asPlainUser(t, func(dir string) {
 		must.Succeed(t, os.Mkdir(filepath.Join(dir, "dropbox"), 0o700), os.Chmod(filepath.Join(dir, "dropbox"), 0o733))
@@ -149,8 +149,8 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	settle("closed", closed)
 }
 
-// TestSyncWithoutDescriptors: what was changed when the process could open no more
-// files is brought to stable storage by those it has open.
+// TestSyncWithoutDescriptors: a change made when the process could open no more files reaches
+// stable storage by its open ones.
 func TestSyncWithoutDescriptors(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
 	r := createFile(t, f, f.Root(), "f", "content")
@@ -162,7 +162,7 @@ func TestSyncWithoutDescriptors(t *testing.T) {
 	var limit unix.Rlimit
 	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
-	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // numbers from 3 on are not given
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // no descriptors from 3 on
 	_, opens := f.reader(n)
 	err = f.Sync(r, false)
 	if opens != unix.EMFILE || err != nil {
@@ -170,8 +170,8 @@ func TestSyncWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestSetIDOfAnother: a WRITE to a file of somebody else that has set-id bits, and a
-// change of its size, go as its mode says, and clear the bits.
+// TestSetIDOfAnother: a WRITE to another user's file with set-id bits, and a change of its size,
+// succeed as its mode allows, and clear the bits.
 func TestSetIDOfAnother(t *testing.T) {
 	modes := map[string]uint32{"user": 0o4666, "group": 0o2676, "both": 0o6776}
 	dir := asPlainUser(t, func(dir string) {
@@ -217,9 +217,8 @@ func TestSetIDOfAnother(t *testing.T) {
 	}
 }
 
-// TestUserNamespace: as root of a user namespace in which no other user exists, what
-// callers make is made, whomever they want to give it to; set-id bits, which were
-// for that owner, are not given.
+// TestUserNamespace: as root of a user namespace without other users, objects are made with any
+// owner in the request. Set-id bits, meant for that owner, are not set.
 func TestUserNamespace(t *testing.T) {
 	const name = "NFSRDMA_USER_NAMESPACE_DIR"
 	dir := os.Getenv(name)

@@ -108,9 +108,9 @@ func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
 	}
 }
 
-// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of
-// whatever name, gets its number. The handle of the first neither reads nor changes it, whether its
-// file was in use a moment ago or not.
+// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of any
+// name, gets its number. The handle of the first neither reads nor changes it, whether its file was
+// in use a moment ago or not.
 func TestNumberGivenToAnotherBelow(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		used, rounds := 0, 12
@@ -452,8 +452,8 @@ func TestIdentitiesModel(t *testing.T) {
 	})
 }
 
-// TestOtherNumberIsAnotherFile: a file whose number turns out to be another one, when cached
-// attributes are refreshed, is not the one with the noted times, also if its times are the same.
+// TestOtherNumberIsAnotherFile: a file that turns out to have another number, when cached
+// attributes are refreshed, is not the one with the recorded times, also if its times are the same.
 func TestOtherNumberIsAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})

@@ -66,9 +66,9 @@ func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, nex
 	return names, next, eof
 }
 
-// Several at once list a directory of many names in pages of different lengths. All see each name
-// once, with the attributes of its file, whatever part of it a second goroutine has described, and
-// in whichever part a page ends.
+// Several callers list a directory of many names at once, in pages of different lengths. All see
+// each name once, with its file's attributes, for any division of the work between lister and
+// helper.
 func TestListingsTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	f, count := manyFiles(t)
@@ -108,12 +108,12 @@ func TestListingsTogether(t *testing.T) {
 	}
 }
 
-// What the second has not begun, or where there is none, the first does itself; the order is the
-// same.
+// The lister describes all parts that the helper has not begun, or all without a helper; the order
+// is the same.
 func TestListingAlone(t *testing.T) {
 	f, count := manyFiles(t)
 	with, _, _ := countedPage(t, f, 0, count+2)
-	f.helpers.Add(1 << 20) // nobody may have a second
+	f.helpers.Add(1 << 20) // no helper
 	defer f.helpers.Add(-1 << 20)
 	before := f.Mechanisms()["parallel_listing"]
 	alone, _, eof := countedPage(t, f, 0, count+2)
@@ -125,8 +125,8 @@ func TestListingAlone(t *testing.T) {
 	}
 }
 
-// The parts of a buffer are all its entries, whatever their number; what is no entry ends the last
-// part.
+// The parts of a buffer contain all its entries, for any number of them. Bytes after the last entry
+// end the last part.
 func TestPartsOfABuffer(t *testing.T) {
 	entry := make([]byte, 24)
 	entry[16] = 24

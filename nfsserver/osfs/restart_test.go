@@ -1,4 +1,4 @@
-// Refs over restarts and behind our back, and what stays open.
+// Refs over restarts and after changes by others, and open descriptors.
 
 package osfs
 
@@ -60,8 +60,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRemovedBehindOurBack: with a descriptor open, a file that somebody else
-// removes is stale all the same, and closed.
+// TestRemovedBehindOurBack: an open file that another process removes is stale all the same, and
+// closed.
 func TestRemovedBehindOurBack(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestDescriptors(t *testing.T) {
 			t.Errorf("%d descriptors with a limit of 32 files", n)
 		}
 		must.Succeed(t, f.Close())
-		if n := openFDs(t); n > before { // fewer: what a test before this one had open is closed meanwhile
+		if n := openFDs(t); n > before { // fewer: files of earlier tests are closed meanwhile
 			t.Errorf("%d descriptors after Close, %d before New", n, before)
 		}
 	})

@@ -1,4 +1,4 @@
-// What is moved out of an export, with and without the subtree check.
+// Files moved out of an export, with and without the subtree check.
 
 package osfs
 
@@ -21,8 +21,8 @@ func (f *FS) forgetAll() {
 	f.cache.closeAll()
 }
 
-// TestMovedOut: handles of what was moved out of an export, of what lies in it,
-// and of a file that has another name inside.
+// TestMovedOut: handles of files moved out of an export, of files in a moved directory, and of a
+// file that has another name inside.
 func TestMovedOut(t *testing.T) {
 	for _, check := range []bool{false, true} {
 		for _, evict := range []bool{false, true} {

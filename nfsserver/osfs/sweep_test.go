@@ -1,4 +1,4 @@
-// What stays open, and for how long.
+// Open descriptors, and the time until they are closed.
 
 package osfs
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idleTime is after what time nothing unused is open any more.
+// idleTime is the time until everything unused is closed.
 const idleTime = time.Second
 
 // neverSweeps has f close nothing for being idle, however slow this machine is.
@@ -56,8 +56,8 @@ func writersOf(t *testing.T, path string) (count int) {
 	return count
 }
 
-// TestNothingUnusedStaysOpen: whatever was done, a second after it no descriptor
-// is left but that of the root, and no timer runs.
+// TestNothingUnusedStaysOpen: a second after any call no descriptor is open except the root's, and
+// no timer runs.
 func TestNothingUnusedStaysOpen(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
@@ -205,8 +205,8 @@ func TestFlushHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestRemovedFileIsNotSynced: what was written to a file that is removed is not
-// brought to the disk before its space comes back.
+// TestRemovedFileIsNotSynced: data of a removed file is not written to the disk before its space is
+// free.
 func TestRemovedFileIsNotSynced(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })

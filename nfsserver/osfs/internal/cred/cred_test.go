@@ -34,9 +34,8 @@ func status(t *testing.T, path string) map[string]string {
 // credLines are those of a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 
-// TestActing: a thread that acts has the caller's effective identity and no
-// capability, one that acts as root for a group keeps its capabilities, and after
-// it is what it was.
+// TestActing: a thread that acts has the caller's effective identity and no capabilities. One that
+// acts as root for a group keeps its capabilities. Afterwards it has its own identity.
 func TestActing(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	runtime.LockOSThread()

@@ -58,8 +58,8 @@ func TestGenerationIsOfNumberAndCtime(t *testing.T) {
 	}
 }
 
-// TestGenerationsAreGivenBack: what is not used for long leaves the table, and FSs have no more
-// than the process may have.
+// TestGenerationsAreGivenBack: unused segments leave the table, and FSs have no more together than
+// the bound.
 func TestGenerationsAreGivenBack(t *testing.T) {
 	var g Cache
 	g.Init(time.Nanosecond)

@@ -80,8 +80,7 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// Where reads wait for what does not answer, one more is refused at once: it does not wait for
-// them.
+// While reads fill the ring and wait, one more is refused at once.
 func TestFullRing(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
@@ -108,7 +107,7 @@ func TestFullRing(t *testing.T) {
 	wg.Wait()
 }
 
-// A read depends on nothing that the thread of who asks for it does: the thread can even end.
+// A read does not depend on the thread of the reading goroutine, which may even end.
 func TestThreadOfReader(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
