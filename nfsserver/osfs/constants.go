@@ -36,13 +36,13 @@ const (
 	// closeWait bounds the wait for another FS to close files: its file system may be a program or
 	// a machine that does not answer, and the caller has nothing to do with it.
 	closeWait = 100 * time.Millisecond
-	// maxQueuedFlushes is the number of files that wait to be synced and closed. Beyond 32 each caller
-	// syncs its own, unless it sends replies (holdDeferred): a writer that outruns the disk then waits
-	// for it.
+	// maxQueuedFlushes is the number of files that wait to be synced and closed. Beyond 32 each
+	// caller syncs its own, unless it sends replies (holdDeferred): a writer that outruns the disk
+	// then waits for it.
 	maxQueuedFlushes = 32
-	// maxLostErrors is the number of files with a kept error of a lost write, for their next Sync. A
-	// failed disk has one for each file written since; beyond 4,096 the next Sync of any file gets
-	// it.
+	// maxLostErrors is the number of files with a kept error of a lost write, for their next Sync.
+	// A failed disk has one for each file written since; beyond 4,096 the next Sync of any file
+	// gets it.
 	maxLostErrors = 4096
 	// maxListings is the number of open listings of one directory. A ninth client that reads it
 	// page by page takes a new descriptor for each page.
@@ -130,11 +130,11 @@ const (
 	// partsAhead is the number of parts that are described, or being described, before the one that
 	// is emitted: so the helper need not wait for the first within the time of some yields.
 	partsAhead = 6
-	// helperFirstPart is the part with which help is asked for. A page that is small ends before, and
-	// nothing is described for nothing.
+	// helperFirstPart is the part with which help is asked for. A page that is small ends before,
+	// and nothing is described for nothing.
 	helperFirstPart = 2
-	// helperMinParts is the number of parts that have to be left then: to wake a goroutine costs about
-	// one part.
+	// helperMinParts is the number of parts that have to be left then: to wake a goroutine costs
+	// about one part.
 	helperMinParts = 4
 	// helperIdleYields is the number of yields after which a helper that finds no part ends, about
 	// a millisecond.
