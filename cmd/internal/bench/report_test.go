@@ -5,6 +5,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +32,16 @@ func sample() *Report {
 
 func TestFiguresOfATest(t *testing.T) {
 	x := sample().Tests[1]
-	if x.Name != "read" || x.Depth != 4 || x.Calls != 2 || x.Bytes != 512<<20 || x.Secs != 2 || x.PerSec != 1 || x.MiBs != 256 ||
-		x.MinUs != 10 || x.AvgUs != 20 || x.MaxUs != 30 || x.Allocs != 0.25 || x.Ratio != 0 || x.ClientCPUUs != 400 || x.ServerCPUUs != 500 {
-		t.Errorf("%+v", x)
+	if x.Name != "read" || x.Depth != 4 {
+		t.Errorf("%s with depth %d, want read with 4", x.Name, x.Depth)
+	}
+	amounts := []float64{float64(x.Calls), float64(x.Bytes), float64(x.Secs), float64(x.PerSec), float64(x.MiBs)}
+	if want := []float64{2, 512 << 20, 2, 1, 256}; !slices.Equal(amounts, want) {
+		t.Errorf("calls, bytes, seconds, calls/s, MiB/s: %v, want %v", amounts, want)
+	}
+	costs := []float64{float64(x.MinUs), float64(x.AvgUs), float64(x.MaxUs), float64(x.Allocs), float64(x.Ratio), float64(x.ClientCPUUs), float64(x.ServerCPUUs)}
+	if want := []float64{10, 20, 30, 0.25, 0, 400, 500}; !slices.Equal(costs, want) {
+		t.Errorf("least, mean, most µs, allocations, ratio, CPU times: %v, want %v", costs, want)
 	}
 }
 

@@ -79,8 +79,14 @@ func TestServerIsMeasured(t *testing.T) {
 				if x.Name == "null" {
 					depth = 1
 				}
-				if x.Name != Tests[i] || x.Depth != depth || x.Calls == 0 || x.Bytes != int64(x.Calls)*unit || x.Secs <= 0 || x.PerSec <= 0 {
-					t.Errorf("test %d: %+v", i, x)
+				if x.Name != Tests[i] || x.Depth != depth {
+					t.Errorf("test %d: %s with depth %d, want %s with %d", i, x.Name, x.Depth, Tests[i], depth)
+				}
+				if x.Calls == 0 || x.Bytes != int64(x.Calls)*unit {
+					t.Errorf("test %d: %d calls, %d bytes, want %d a call", i, x.Calls, x.Bytes, unit)
+				}
+				if x.Secs <= 0 || x.PerSec <= 0 {
+					t.Errorf("test %d: %v s, %v calls/s, want more than 0", i, x.Secs, x.PerSec)
 				}
 				if !(0 < x.MinUs && x.MinUs <= x.P50Us && x.P50Us <= x.P99Us && x.P99Us <= x.MaxUs && x.MinUs <= x.AvgUs && x.AvgUs <= x.MaxUs) {
 					t.Errorf("%s: latencies out of order: %+v", x.Name, x)

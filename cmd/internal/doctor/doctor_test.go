@@ -48,8 +48,11 @@ func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Repo
 		t.Errorf("OK %v with %d findings, %d told; want %v, %d", r.OK, len(r.Findings), told, healthy, len(table()))
 	}
 	for i, f := range r.Findings {
-		if f.Check != table()[i].name || f.Text == "" || f.Status == Fail && f.Advice == "" || f.Status == OK && f.Advice != "" {
-			t.Errorf("finding %d: %+v", i, f)
+		if f.Check != table()[i].name || f.Text == "" {
+			t.Errorf("finding %d: %+v, want a text for %s", i, f, table()[i].name)
+		}
+		if f.Status == Fail && f.Advice == "" || f.Status == OK && f.Advice != "" {
+			t.Errorf("finding %d: %+v, want advice for a failure only", i, f)
 		}
 		w, asked := want[f.Check]
 		if asked && (f.Status != w.status || !strings.Contains(f.Text+" → "+f.Advice, w.part)) {

@@ -75,8 +75,14 @@ func TestFUSEOptions(t *testing.T) {
 		t.Errorf("words of the mount: %s; SELinux is on: %v", words, selinux())
 	}
 	f = request(t, "noac,noacl").fuseOptions(nil)
-	if !f.NoAC || !f.NoACL || request(t, "acl").fuseOptions(nil).NoACL || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 || f.Cred != nil || f.Memory != 0 {
-		t.Errorf("noac: %+v", f)
+	if !f.NoAC || !f.Sync || f.AcRegMin >= 0 || f.AcDirMax >= 0 {
+		t.Errorf("noac: %+v, want NoAC, Sync, and times below 0", f)
+	}
+	if !f.NoACL || request(t, "acl").fuseOptions(nil).NoACL {
+		t.Errorf("noacl: NoACL is %v, and the reverse for acl", f.NoACL)
+	}
+	if f.Cred != nil || f.Memory != 0 {
+		t.Errorf("defaults: credential %v, memory %d, want none and 0", f.Cred, f.Memory)
 	}
 	if f.Announce == nil || f.LockDir == "" || (f.StableDir != "" && f.Boot != "") != (os.Geteuid() == 0) {
 		t.Errorf("locks: %+v", f)

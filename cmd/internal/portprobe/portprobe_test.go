@@ -136,9 +136,12 @@ func TestMPAStart(t *testing.T) {
 		}
 	}()
 	r := MPAStart(t.Context(), new(net.Dialer).DialContext, l.Addr().String())
-	p, told := rpcrdma.ParsePrivateData(r.Reply.PrivateData)
-	if r.Kind != MPA || r.Reply.Rev != mpa.Rev2 || !r.Reply.CRC || r.Reply.Enhanced.IRD != 7 || !told || p.RecvSize != 8192 {
-		t.Errorf("%+v, %+v", r, p)
+	p, ok := rpcrdma.ParsePrivateData(r.Reply.PrivateData)
+	if r.Kind != MPA || r.Reply.Rev != mpa.Rev2 || !r.Reply.CRC || r.Reply.Enhanced.IRD != 7 {
+		t.Errorf("%+v, want MPA revision 2 with CRCs and an IRD of 7", r)
+	}
+	if !ok || p.RecvSize != 8192 {
+		t.Errorf("private data %+v, %v, want receives of 8192 bytes", p, ok)
 	}
 }
 

@@ -39,8 +39,11 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	s.Flags = Flags{NConnect: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
 	o, err := s.Options(nfsclient.Target{Host: "h", Transport: nfsclient.TCP})
-	if err != nil || o.Conns != 3 || o.MountPort != 635 || o.CRC != rnic.CRCAuto || o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
-		t.Errorf("%+v, %v", o, err)
+	if err != nil || o.Conns != 3 || o.MountPort != 635 || o.CRC != rnic.CRCAuto {
+		t.Errorf("Options: %v, %d connections, MOUNT at port %d, CRC %v, want 3, 635, %v", err, o.Conns, o.MountPort, o.CRC, rnic.CRCAuto)
+	}
+	if o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
+		t.Errorf("transport %v, call timeout %v, want %v, %v", o.Transport, o.CallTimeout, nfsclient.TCP, transport.Hard)
 	}
 	s.Flags.Timeout = time.Hour
 	if o, err = s.Options(nfsclient.Target{}); err != nil || o.CallTimeout != time.Hour || o.Responding != nil {

@@ -37,7 +37,10 @@ func testPerf(t *testing.T, cm bool) {
 			if err != nil || err2 != nil {
 				t.Fatalf("%s over %v (%v): server: %v; client: %v", name, service, cm, err, err2)
 			}
-			if s.Local != c.Remote || s.Remote != c.Local || s.Role != "server" || c.Test != "ib_"+name || s.MTU != c.MTU || s.Size != c.Size {
+			if s.Local != c.Remote || s.Remote != c.Local {
+				t.Errorf("server %s with %s, client %s with %s", s.Local, s.Remote, c.Local, c.Remote)
+			}
+			if s.Role != "server" || c.Test != "ib_"+name || s.MTU != c.MTU || s.Size != c.Size {
 				t.Errorf("%+v and %+v are not of one test", s, c)
 			}
 			latency := name == "read_lat"

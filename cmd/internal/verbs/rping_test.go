@@ -17,8 +17,11 @@ func TestRping(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatalf("%d bytes: server: %v; client: %v", size, err, err2)
 		}
-		if s.Iterations != 5 || c.Iterations != 5 || s.Size != c.Size || size != 0 && c.Size != size || s.Role != "server" {
-			t.Errorf("%+v, %+v", s, c)
+		if s.Iterations != 5 || c.Iterations != 5 || s.Role != "server" {
+			t.Errorf("%s: %d and %d iterations, want server: 5 and 5", s.Role, s.Iterations, c.Iterations)
+		}
+		if s.Size != c.Size || size != 0 && c.Size != size {
+			t.Errorf("sizes %d and %d, want %d", s.Size, c.Size, size)
 		}
 	}
 	s, c, err, err2 := both(t, Options{Iterations: 3}, Rping, nil, nil)

@@ -14,8 +14,14 @@ func TestUcmatose(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatalf("%d bytes: server: %v; client: %v", size, err, err2)
 		}
-		if s.Iterations != 7 || c.Iterations != 7 || c.Size != s.Size || size == 0 && c.Size != 100 || s.Role != "server" || s.Remote != c.Local || c.Remote != s.Local {
-			t.Errorf("%+v, %+v", s, c)
+		if s.Iterations != 7 || c.Iterations != 7 || s.Role != "server" {
+			t.Errorf("%s: %d and %d iterations, want server: 7 and 7", s.Role, s.Iterations, c.Iterations)
+		}
+		if c.Size != s.Size || size == 0 && c.Size != 100 {
+			t.Errorf("sizes %d and %d, want one, and 100 by default", s.Size, c.Size)
+		}
+		if s.Remote != c.Local || c.Remote != s.Local {
+			t.Errorf("server %s with %s, client %s with %s", s.Local, s.Remote, c.Local, c.Remote)
 		}
 	}
 }

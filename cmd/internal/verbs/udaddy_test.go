@@ -15,8 +15,14 @@ func TestUdaddy(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatalf("%d bytes: server: %v; client: %v", size, err, err2)
 		}
-		if s.Iterations != 7 || c.Iterations != 7 || c.Size != s.Size || size == 0 && c.Size != 100 || s.Role != "server" || s.Remote != c.Local || c.Remote != s.Local {
-			t.Errorf("%+v, %+v", s, c)
+		if s.Iterations != 7 || c.Iterations != 7 || s.Role != "server" {
+			t.Errorf("%s: %d and %d iterations, want server: 7 and 7", s.Role, s.Iterations, c.Iterations)
+		}
+		if c.Size != s.Size || size == 0 && c.Size != 100 {
+			t.Errorf("sizes %d and %d, want one, and 100 by default", s.Size, c.Size)
+		}
+		if s.Remote != c.Local || c.Remote != s.Local {
+			t.Errorf("server %s with %s, client %s with %s", s.Local, s.Remote, c.Local, c.Remote)
 		}
 	}
 }
@@ -36,8 +42,14 @@ func TestMckey(t *testing.T) {
 	if err != nil || err2 != nil {
 		t.Fatalf("receiver: %v; sender: %v", err, err2)
 	}
-	if s.Role != "receiver" || c.Role != "sender" || s.Bytes != 10_000 || c.Bytes != 10_000 || !strings.HasPrefix(s.Remote, "239.") || s.Remote != c.Remote {
-		t.Errorf("%+v, %+v", s, c)
+	if s.Role != "receiver" || s.Bytes != 10_000 {
+		t.Errorf("%s: %d bytes, want receiver: 10000", s.Role, s.Bytes)
+	}
+	if c.Role != "sender" || c.Bytes != 10_000 {
+		t.Errorf("%s: %d bytes, want sender: 10000", c.Role, c.Bytes)
+	}
+	if !strings.HasPrefix(s.Remote, "239.") || s.Remote != c.Remote {
+		t.Errorf("groups %s and %s, want one in 239.0.0.0/8", s.Remote, c.Remote)
 	}
 }
 

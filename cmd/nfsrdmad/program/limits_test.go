@@ -28,9 +28,11 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	if l.RPC.MaxConns != 10 || l.RPC.MaxConnsPerHost != 3 || l.Device.MaxHandshakes != 5 || l.RPC.RDMA.Credits != 7 ||
-		l.RPC.Budget == nil || l.RPC.Budget.Total() != 32<<20 {
-		t.Errorf("%+v", l)
+	if l.RPC.MaxConns != 10 || l.RPC.MaxConnsPerHost != 3 || l.Device.MaxHandshakes != 5 || l.RPC.RDMA.Credits != 7 {
+		t.Errorf("%+v, want 10 connections, 3 a host, 5 handshakes, 7 credits", l)
+	}
+	if l.RPC.Budget == nil || l.RPC.Budget.Total() != 32<<20 {
+		t.Errorf("budget %v, want 32 MiB", l.RPC.Budget)
 	}
 	if _, err := listen(t); err != nil {
 		t.Errorf("without flags: %v", err)

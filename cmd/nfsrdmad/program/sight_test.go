@@ -256,9 +256,14 @@ func asText(t *testing.T, socket, disk string) {
 		t.Fatalf("run: %v", err)
 	}
 	f, err := exports.Parse("exports", []byte(out))
-	if err != nil || len(f.Exports) != 2 || f.Exports[0].Path != "/memory" || f.Exports[1].Path != disk || !f.Exports[1].Whole.HasFSID ||
-		f.Exports[1].Clients[0].Options.String() != "rw,sync,insecure,no_root_squash" || !strings.Contains(out, "from the command line") {
-		t.Errorf("%+v, %v:\n%s", f, err, out)
+	if err != nil || len(f.Exports) != 2 || !strings.Contains(out, "from the command line") {
+		t.Fatalf("%+v, %v, want 2 exports from the command line:\n%s", f, err, out)
+	}
+	if f.Exports[0].Path != "/memory" || f.Exports[1].Path != disk || !f.Exports[1].Whole.HasFSID {
+		t.Errorf("%+v, want /memory, and %s with an fsid", f.Exports, disk)
+	}
+	if got, want := f.Exports[1].Clients[0].Options.String(), "rw,sync,insecure,no_root_squash"; got != want {
+		t.Errorf("options %s, want %s", got, want)
 	}
 }
 
