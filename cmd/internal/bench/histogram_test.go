@@ -35,8 +35,8 @@ func TestHistogram(t *testing.T) {
 func TestHistogramOfNothing(t *testing.T) {
 	var h, other Histogram
 	h.merge(&other)
-	if h.N != 0 || h.Mean() != 0 || h.Quantile(0.5) != 0 || h.Min != 0 || h.Max != 0 {
-		t.Errorf("%d, %v, %v, %v to %v", h.N, h.Mean(), h.Quantile(0.5), h.Min, h.Max)
+	if h.N != 0 || max(h.Mean(), h.Quantile(0.5), h.Min, h.Max) != 0 {
+		t.Errorf("%d, %v, %v, %v to %v, want zeros", h.N, h.Mean(), h.Quantile(0.5), h.Min, h.Max)
 	}
 	other.Add(time.Second)
 	h.merge(&other) // the least is the other's, rather than 0 for no durations

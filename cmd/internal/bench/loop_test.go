@@ -31,8 +31,11 @@ func TestCountedLoopMakesEachCallOnce(t *testing.T) {
 	}
 	for round := 1; round <= 2; round++ { // the second must not see the first round's state
 		m, err := l.run(t.Context())
-		if err != nil || m.h.N != count || m.bytes != 3*count || m.elapsed <= 0 || ended != round {
-			t.Fatalf("round %d: %v, %d calls, %d bytes, %v, ended %d times", round, err, m.h.N, m.bytes, m.elapsed, ended)
+		if err != nil || m.h.N != count || m.bytes != 3*count {
+			t.Fatalf("round %d: %v, %d calls, %d bytes, want %d, %d", round, err, m.h.N, m.bytes, count, 3*count)
+		}
+		if m.elapsed <= 0 || ended != round {
+			t.Fatalf("round %d: %v, ended %d times, want more than 0, %d", round, m.elapsed, ended, round)
 		}
 		for i := range made {
 			if n := made[i].Load(); n != int32(round) {

@@ -58,8 +58,12 @@ func TestVerbsInEachMode(t *testing.T) {
 				}
 			}
 			for i, want := range []string{"write", "read", "write", "read"} {
-				if f := r.Figures[i]; f.Test != want || f.Mode != m || f.Count < 1 || f.MiBs <= 0 || f.AvgUs != 0 {
-					t.Errorf("%+v, want a %s", f, want)
+				f := r.Figures[i]
+				if f.Test != want || f.Mode != m {
+					t.Errorf("%s with %+v, want %s with %+v", f.Test, f.Mode, want, m)
+				}
+				if f.Count < 1 || f.MiBs <= 0 || f.AvgUs != 0 {
+					t.Errorf("%s: %+v, want a throughput and no latency", want, f)
 				}
 			}
 			h, err := v.pingPong(t.Context(), time.Millisecond)

@@ -210,8 +210,12 @@ func TestMountThatCannotBeMade(t *testing.T) {
 	for spec, word := range map[string]string{"nfs://" + closedPort(t).String() + "/mem": "connection refused", there + "/none": "no such export"} {
 		p, ready := startMount(t, spec, dir, "tcp")
 		s := p.status(t)
-		if line := p.stderr.String(); ready || s != 32 || !strings.HasPrefix(line, "nfsrdma: "+spec+": ") || !strings.Contains(line, word) || strings.Count(line, "\n") != 1 {
-			t.Errorf("%s: ready %v, status %d, %q", spec, ready, s, line)
+		if ready || s != 32 {
+			t.Errorf("%s: ready %v, status %d, want false, 32", spec, ready, s)
+		}
+		line := p.stderr.String()
+		if !strings.HasPrefix(line, "nfsrdma: "+spec+": ") || !strings.Contains(line, word) || strings.Count(line, "\n") != 1 {
+			t.Errorf("%s: %q, want one line with %q", spec, line, word)
 		}
 	}
 	if mounted(t, dir) {

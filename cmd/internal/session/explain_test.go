@@ -67,8 +67,11 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	s := &Session{Stderr: new(strings.Builder), Flags: good}
 	target := nfsclient.Target{Transport: nfsclient.TCP, Host: "h"}
 	o, err := s.Options(target)
-	if err != nil || o.Conns != 2 || o.MountPort != 635 || o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
-		t.Errorf("%+v, %v", o, err)
+	if err != nil || o.Conns != 2 || o.MountPort != 635 {
+		t.Errorf("Options: %v, %d connections, MOUNT at port %d, want 2, 635", err, o.Conns, o.MountPort)
+	}
+	if o.Transport != nfsclient.TCP || o.CallTimeout != transport.Hard {
+		t.Errorf("transport %v, call timeout %v, want %v, %v", o.Transport, o.CallTimeout, nfsclient.TCP, transport.Hard)
 	}
 	s.Flags.Timeout = time.Minute
 	if o, err = s.Options(target); err != nil || o.CallTimeout != time.Minute {

@@ -129,8 +129,11 @@ func TestJSONArray(t *testing.T) {
 		}
 		a.End()
 		var list []map[string]int
-		if err := json.Unmarshal(b.Bytes(), &list); err != nil || len(list) != n || n > 0 && list[n-1]["i"] != n-1 || !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
-			t.Errorf("%d items: %v, %q", n, err, &b)
+		if err := json.Unmarshal(b.Bytes(), &list); err != nil || len(list) != n || !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
+			t.Fatalf("%d items: %v, %q, want as many and a new line", n, err, &b)
+		}
+		if n > 0 && list[n-1]["i"] != n-1 {
+			t.Errorf("last of %d items: %v, want %d", n, list[n-1], n-1)
 		}
 	}
 }

@@ -47,9 +47,11 @@ func TestDraw(t *testing.T) {
 	}
 	s.update(second, nil)
 	out := s.draw()
-	if !strings.HasPrefix(out, topLeft) || !strings.HasSuffix(out, eraseLine+eraseScreen) || strings.Count(out, "\n") != 23 || !strings.Contains(out, "\nREAD ") ||
-		!strings.HasPrefix(lastLine(out), "every 1s, by bytes") {
-		t.Errorf("%q", out)
+	if !strings.HasPrefix(out, topLeft) || !strings.HasSuffix(out, eraseLine+eraseScreen) || strings.Count(out, "\n") != 23 {
+		t.Errorf("%q, want 24 lines between a move to the top left and an erased rest", out)
+	}
+	if !strings.Contains(out, "\nREAD ") || !strings.HasPrefix(lastLine(out), "every 1s, by bytes") {
+		t.Errorf("%q, want READ, and \"every 1s, by bytes\" in the last line", out)
 	}
 	s.update(nil, errors.New("it is\x1b gone"))
 	if out = s.draw(); !strings.HasPrefix(lastLine(out), "no answer: it is") || strings.Contains(strings.TrimPrefix(lastLine(out), eraseLine), "\x1b gone") || !strings.Contains(out, "\nREAD ") {

@@ -44,8 +44,11 @@ func testPerf(t *testing.T, cm bool) {
 				t.Errorf("%+v and %+v are not of one test", s, c)
 			}
 			latency := name == "read_lat"
-			if c.Messages != 200 || c.Bytes != 200*uint64(c.Size) || c.Seconds <= 0 || (c.Max > 0) != latency || (c.Average > 0) == latency {
-				t.Errorf("%+v", c)
+			if c.Messages != 200 || c.Bytes != 200*uint64(c.Size) || c.Seconds <= 0 {
+				t.Errorf("%d messages, %d bytes, %v s, want 200 messages of %d bytes", c.Messages, c.Bytes, c.Seconds, c.Size)
+			}
+			if (c.Max > 0) != latency || (c.Average > 0) == latency {
+				t.Errorf("%+v, want either a latency or a throughput, latency: %v", c, latency)
 			}
 			// UC and UD lose messages that exceed the socket's buffer.
 			if !latency && (s.Messages > 200 || s.Messages < 200 && (service == rnic.RC || s.Messages == 0)) {

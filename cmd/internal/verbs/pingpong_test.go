@@ -30,8 +30,11 @@ func TestPingpong(t *testing.T) {
 				t.Errorf("%+v and %+v are not of one test", s, c)
 			}
 			for _, r := range []*PingpongReport{s, c} {
-				if r.Iterations != 50 || r.Bytes != 100*uint64(r.Size) || r.Seconds <= 0 || r.Megabits <= 0 || r.PerIteration <= 0 {
-					t.Errorf("%+v", r)
+				if r.Iterations != 50 || r.Bytes != 100*uint64(r.Size) {
+					t.Errorf("%d iterations, %d bytes, want 50, 100 messages of %d", r.Iterations, r.Bytes, r.Size)
+				}
+				if r.Seconds <= 0 || r.Megabits <= 0 || r.PerIteration <= 0 {
+					t.Errorf("%+v, want times and a rate above 0", r)
 				}
 				var b bytes.Buffer
 				if err := r.Table(&b); err != nil || !strings.Contains(b.String(), "50 iterations of") {

@@ -121,8 +121,11 @@ func TestServeAudit(t *testing.T) {
 	for i, via := range []string{"tcp", "rdma"} {
 		var got []string
 		for _, r := range readAudit(t, fmt.Sprint(file, ".", i+1)) {
-			if r.Client != "127.0.0.1" || r.Export != "/memory" || r.UID == nil || r.As == nil || r.Transport != via {
-				t.Errorf("%+v", r)
+			if r.Client != "127.0.0.1" || r.Export != "/memory" || r.Transport != via {
+				t.Errorf("%s by %s at %s, want 127.0.0.1 by %s at /memory", r.Client, r.Transport, r.Export, via)
+			}
+			if r.UID == nil || r.As == nil {
+				t.Errorf("%+v, want a user, and the user it counts as", r)
 			}
 			if got = append(got, r.Op+" "+r.Name+" "+r.ToName+" "+r.Result); r.Op == "SETATTR" && (r.Size == nil || *r.Size != 5) {
 				t.Errorf("SETATTR of %+v", r)
