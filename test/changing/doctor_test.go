@@ -55,7 +55,7 @@ const ports = "tcp dport { 111, 2049, 20049 } "
 var rows = []struct {
 	name    string
 	options string                               // of the exports file; "": rw,insecure,no_root_squash for all
-	serve   []string                             // more arguments of the server; "-": it does not run
+	serve   []string                             // more arguments of the server; "-": none runs
 	broken  func(t *testing.T, dir string)       // nil: nothing more
 	args    []string                             // of doctor, before the server
 	as      string                               // user; "": root

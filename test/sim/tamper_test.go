@@ -18,7 +18,7 @@ type tamper struct {
 	held   []byte                    // of an FPDU that is not whole
 	extra  []byte                    // FPDUs to add at the next boundary
 	change func(ulpdu []byte) []byte // returns a ULPDU's replacement; nil: FPDUs go on unchanged
-	damage int                       // the number of the damaged FPDU, among those of least bytes or more, from 1; 0: none
+	damage int                       // the damaged FPDU, from 1, among those of least bytes; 0: none
 	least  int
 	where  uint32 // which bit of it, its length apart
 	told   func() // called when it has been

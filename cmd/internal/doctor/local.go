@@ -55,8 +55,8 @@ func (cu *checkup) addDevice() string {
 	return cu.addRXE() + " (if the server takes RoCE: nfsrdma doctor --rdma roce), or by iWARP: " + cu.addSIW()
 }
 
-// deviceFits reports whether a kernel device, by its directory in sysfs, can reach the server through the
-// examined provider.
+// deviceFits reports whether a kernel device, by its directory in sysfs, can reach the server
+// through the examined provider.
 func (cu *checkup) deviceFits(dir, node string) bool {
 	if cu.roce {
 		// otherwise it is InfiniBand

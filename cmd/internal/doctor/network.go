@@ -165,8 +165,8 @@ func checkBindPort(ctx context.Context, cu *checkup) Finding {
 	return warn("give mount the ports, as in the command below", "%d: %s", cu.BindPort, describePort(cu.bindPort))
 }
 
-// describePort describes the service on a port. If the network itself refuses, the system's error is
-// quoted.
+// describePort describes the service on a port. If the network itself refuses, the system's error
+// is quoted.
 func describePort(r portprobe.Result) string {
 	var timeout interface{ Timeout() bool }
 	if r.Kind == portprobe.Filtered && !errors.Is(r.Err, context.Canceled) && (!errors.As(r.Err, &timeout) || !timeout.Timeout()) {
