@@ -7,8 +7,6 @@ import (
 	"errors"
 	"path"
 	"strings"
-
-	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // An inner export is a file system mounted inside another export and exported itself. A client
@@ -71,8 +69,8 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 	if n == nil {
 		return nil, r, at, false, nil
 	}
-	if !q.call.MayWait() {
-		return nil, r, at, false, transport.ErrWouldWait
+	if err := q.call.Busy(); err != nil {
+		return nil, r, at, false, err
 	}
 	if !n.x.enter() {
 		return nil, r, at, false, ErrBusy // being replaced right now

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// nfsProgram is NFS version 3. Inline marks the procedures that need only an object's attributes,
-// LOOKUP, and READ of cached data. placeByHandle decides for which objects they need no disk.
+// nfsProgram is NFS version 3. Inline are the procedures that often need no disk: they find that
+// out themselves (place.go).
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
@@ -18,7 +18,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		nfs3.ProcAccess:      {Run: adapt(s, access), Busy: busy(access), Inline: true, Idempotent: true},
 		nfs3.ProcReadlink:    {Run: adapt(s, readlink), Busy: busy(readlink), Idempotent: true},
 		nfs3.ProcRead:        {Run: adapt(s, read), Busy: busy(read), Inline: true, Idempotent: true},
-		nfs3.ProcWrite:       {Run: adapt(s, write), Busy: busy(write), Idempotent: true, NoOverlap: true},
+		nfs3.ProcWrite:       {Run: adapt(s, write), Busy: busy(write), Inline: true, Idempotent: true, NoOverlap: true},
 		nfs3.ProcCreate:      {Run: adaptChange(s, create, describeCreate), Busy: busy(create)},
 		nfs3.ProcMkdir:       {Run: adaptChange(s, mkdir, describeMkdir), Busy: busy(mkdir)},
 		nfs3.ProcSymlink:     {Run: adaptChange(s, symlink, describeSymlink), Busy: busy(symlink)},
@@ -41,10 +41,6 @@ func (s *Server) nfsProgram() *transport.Program {
 			procs[i].Lane = s.placeByHandle
 		}
 	}
-	procs[nfs3.ProcAccess].Lane = s.placeAccess
-	procs[nfs3.ProcLookup].Lane = s.placeAccess
-	procs[nfs3.ProcRead].Lane = s.placeRead
-	procs[nfs3.ProcWrite].Short = s.shortWrite
 	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}
 }
 

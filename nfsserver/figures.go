@@ -36,10 +36,10 @@ func (s *Server) Figures() Figures {
 func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
 
 // Mechanisms returns the decision counts of speed mechanisms: of all RNICs
-// (rnic.Device.Mechanisms) and of all exports, closed ones included (MechanismCounter). The caller
-// owns the table.
+// (rnic.Device.Mechanisms), all connections (transport.Server.Mechanisms) and all exports
+// (MechanismCounter), closed ones included. The caller owns the table.
 func (v *Service) Mechanisms() rnic.DecisionTable {
-	all := tally.Table{}
+	all := v.rpc.Mechanisms()
 	for _, dev := range v.devices {
 		all.AddAll(dev.Mechanisms())
 	}

@@ -29,14 +29,14 @@ func optionalOf(fs FS) (o optional) {
 	return o
 }
 
-// A NonBlocker is an FS that serves some calls from memory, and knows beforehand which. The server
-// runs such a call on the goroutine that received it, so no worker has to wake up. These calls are
-// GETATTR, ACCESS, and small UNSTABLE WRITEs of files in use; LOOKUP by LookupInUse; and READ of at
-// most 16 KiB by ReadInUse. Later calls of the same connection wait meanwhile. The server asks only
-// if Info.Quick is set.
+// A NonBlocker is an FS that serves some calls from memory, and knows beforehand which. Later calls
+// of the same connection wait for such a call, so no other goroutine has to wake up. These calls
+// are GETATTR, ACCESS, and small UNSTABLE WRITEs of files in use; LOOKUP by LookupInUse; and READ
+// of at most 16 KiB by ReadInUse. During all other calls another goroutine receives. The server
+// asks only if Info.Quick is set.
 //
-// Without it, GETATTR and ACCESS of an FS with Info.Quick run on the receiving goroutine for all
-// files, and every LOOKUP and READ takes a worker.
+// Without it, the server expects GETATTR and ACCESS of an FS with Info.Quick not to wait, for all
+// files, and every LOOKUP and READ to wait.
 //
 // Concurrency: all methods may be called at once, also beside those of FS. None of them waits for a
 // disk, a service, or a method of FS that does. They do not allocate in the steady state. An FS

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -149,5 +150,41 @@ func TestFailedSync(t *testing.T) {
 	o.may.async = true
 	if err := o.syncChanged(nil, &o.ref); err != nil {
 		t.Errorf("with AsyncNames: %v", err)
+	}
+}
+
+// A usedFS says which files are in use.
+type usedFS struct {
+	NonBlocker
+	used bool
+}
+
+func (f usedFS) InUse(Ref) bool { return f.used }
+
+// TestShortWrites: a WRITE is short that has few bytes, need not be stable, waits for no disk, and
+// is to a file of this machine that is in use.
+func TestShortWrites(t *testing.T) {
+	for _, x := range []struct {
+		name        string
+		quick, used bool
+		args        nfs3.WriteArgs
+		want        bool
+	}{
+		{"4 KiB", true, true, nfs3.WriteArgs{Count: 4096}, true},
+		{"the longest", true, true, nfs3.WriteArgs{Count: 16 << 10, Offset: 1 << 40}, true},
+		{"longer", true, true, nfs3.WriteArgs{Count: 16<<10 + 1}, false},
+		{"stable", true, true, nfs3.WriteArgs{Count: 4096, Stable: nfs3.FileSync}, false},
+		{"data stable", true, true, nfs3.WriteArgs{Count: 4096, Stable: nfs3.DataSync}, false},
+		{"elsewhere", false, true, nfs3.WriteArgs{Count: 4096}, false},
+		{"not in use", true, false, nfs3.WriteArgs{Count: 4096}, false},
+	} {
+		e := &export{info: Info{Quick: x.quick}, opt: optional{now: usedFS{used: x.used}}}
+		q := request{object: object{x: e}, srv: new(Server), call: new(transport.Call)}
+		if got := q.short(&x.args); got != x.want {
+			t.Errorf("%s: %v, want %v", x.name, got, x.want)
+		}
+		if q.srv.squash.ManageGIDs = true; q.short(&x.args) {
+			t.Errorf("%s: short, though groups are looked up", x.name)
+		}
 	}
 }

@@ -166,11 +166,10 @@ func TestReadWhileAnExportIsOpened(t *testing.T) {
 	open := sync.OnceFunc(func() { answers <- nil })
 	procedure := &programs[0].Procs[nfs3.ProcRead]
 	place := procedure.Lane
-	procedure.Lane = func(call *transport.Call) (int, bool) {
-		lane, inline := place(call)
+	procedure.Lane = func(call *transport.Call) int {
 		open()
 		<-opened
-		return lane, inline
+		return place(call)
 	}
 	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
 	defer rpc.Shutdown(context.Background())

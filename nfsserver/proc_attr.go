@@ -7,6 +7,9 @@ import (
 )
 
 func getattr(q *request, _ *nfs3.GetattrArgs, res *nfs3.GetattrRes) error {
+	if err := q.asks(false); err != nil {
+		return err
+	}
 	at, err := q.attr()
 	res.Attr = fattr(&at)
 	return err
@@ -61,6 +64,9 @@ func (o *object) syncChanged(err error, changed ...*Ref) error {
 }
 
 func access(q *request, a *nfs3.AccessArgs, res *nfs3.AccessRes) error {
+	if err := q.asks(true); err != nil {
+		return err
+	}
 	at, err := q.attr()
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"unsafe"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -27,8 +26,8 @@ func dots(name []byte) bool { return string(name) == "." || string(name) == ".."
 // lookup reads the directory's attributes before it looks up the name. A client that caches the
 // name while these stay the same then misses no change of it.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
-	if !q.call.MayWait() && q.x.opt.now == nil {
-		return transport.ErrWouldWait
+	if err := q.asks(true); err != nil {
+		return err
 	}
 	dir, err := q.attr()
 	if err != nil {
@@ -58,16 +57,18 @@ func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	return err
 }
 
-// find looks up a name in the directory. It returns ErrWouldWait where the call MUST NOT wait.
+// find looks up a name in the directory.
 func (q *request) find(name string) (Ref, Attr, error) {
-	if q.call.MayWait() {
-		return q.x.fs.Lookup(q.who(), q.ref, name)
+	w := q.who()
+	if q.x.opt.now != nil && !q.call.IsBusy() {
+		if r, at, ok := q.x.opt.now.LookupInUse(w, q.ref, name); ok {
+			return r, at, nil
+		}
 	}
-	r, at, ok := q.x.opt.now.LookupInUse(q.who(), q.ref, name)
-	if !ok {
-		return r, at, transport.ErrWouldWait
+	if err := q.call.Busy(); err != nil {
+		return Ref{}, Attr{}, err
 	}
-	return r, at, nil
+	return q.x.fs.Lookup(w, q.ref, name)
 }
 
 func readlink(q *request, _ *nfs3.ReadlinkArgs, res *nfs3.ReadlinkRes) error {

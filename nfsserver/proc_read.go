@@ -5,14 +5,17 @@ package nfsserver
 import (
 	"errors"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
 // read fills the buffer that the reply is sent from: over RDMA it is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
-	if !q.call.MayWait() && q.x.opt.now == nil { // opened or replaced since placeRead
-		return transport.ErrWouldWait
+	// A long READ is busy even if all is in memory: other calls would wait for the copy.
+	inUse := a.Count <= quickRead && q.x.info.Quick && q.x.opt.now != nil && q.x.opt.now.ReadsInUse(q.ref) && q.srv.knows(q.call)
+	if !inUse {
+		if err := q.call.Busy(); err != nil {
+			return err
+		}
 	}
 	at, err := q.attr()
 	if err != nil {
@@ -35,10 +38,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	case want > 0:
 		buf := q.call.Buffer(int(want))
 		// NFS3ERR_JUKEBOX, not an I/O error: the client retries after others have returned memory.
-		switch {
-		case buf == nil && !q.call.MayWait():
-			return transport.ErrWouldWait
-		case buf == nil:
+		if buf == nil {
 			return ErrBusy
 		}
 		n, err := q.readInto(w, buf, a.Offset)
@@ -46,9 +46,10 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 			return err
 		}
 		res.Data = buf[:n]
-	case !q.call.MayWait():
-		return transport.ErrWouldWait
 	default:
+		if err := q.call.Busy(); err != nil {
+			return err
+		}
 		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
 			return err // without permission the caller does not learn where the end is
 		}
@@ -71,12 +72,13 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 // readInto reads a file into the reply and returns the number of bytes. The read happens as the
 // reply is sent if the connection and the FS support that; otherwise now, into buf.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
-	if !q.call.MayWait() {
-		n, ok := q.x.opt.now.ReadInUse(w, q.ref, buf, off)
-		if !ok {
-			return 0, transport.ErrWouldWait
+	if !q.call.IsBusy() {
+		if n, ok := q.x.opt.now.ReadInUse(w, q.ref, buf, off); ok {
+			return n, nil
 		}
-		return n, nil
+		if err := q.call.Busy(); err != nil {
+			return 0, err
+		}
 	}
 	if q.x.opt.later != nil && q.call.TakesDeferredItem(len(buf)) {
 		src, err := q.x.opt.later.ReadLater(w, q.ref, len(buf), off)

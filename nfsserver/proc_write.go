@@ -12,6 +12,13 @@ const writeTries = 3
 // write passes the received data to the FS in place: over RDMA it is the buffer the data was pulled
 // into. Then it syncs as far as the client asked.
 func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
+	busy := q.call.Busy
+	if q.short(a) {
+		busy = q.call.BusyShortly
+	}
+	if err := busy(); err != nil {
+		return err
+	}
 	w := q.who()
 	for range writeTries {
 		res.Verf = q.x.written.get() // before the data: a change meanwhile makes the client resend
@@ -36,6 +43,13 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 		// Meanwhile another call's sync on this export failed, and these bytes may be lost, too.
 	}
 	return nfs3.ErrIO
+}
+
+// short reports whether a WRITE takes some microseconds. Few bytes that need not be stable, to a
+// file that is in use on a disk of this machine, are a copy into the kernel's memory, unless that
+// has too much to write already.
+func (q *request) short(a *nfs3.WriteArgs) bool {
+	return a.Count <= quickWrite && a.Stable == nfs3.Unstable && q.quick() && q.srv.knows(q.call)
 }
 
 // write does WRITE and returns the number of bytes written; the lock of o is held.

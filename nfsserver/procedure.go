@@ -97,7 +97,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 			}
 			err = run(&f.req, &f.args, &f.res)
 		}
-		if errors.Is(err, transport.ErrWouldWait) {
+		if errors.Is(err, transport.ErrShed) {
 			return err
 		}
 		st := status(err)

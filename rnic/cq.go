@@ -25,20 +25,55 @@ type CQ struct {
 	late    bool // guarded by mu; a batch has completed work that a goroutine in Wait waits for
 
 	wake    chan struct{} // one token: the CQ may be not empty
-	handler atomic.Pointer[func()]
-	fresh   atomic.Bool   // completions were added since the handler last began; cleared by who has the turn
+	handler atomic.Pointer[func() (leads bool)]
+	fresh   atomic.Bool   // completions were added since the handler last began; cleared by the turn's owner
 	due     atomic.Bool   // and not deferred ones alone; set after fresh, cleared before it
 	woken   atomic.Bool   // a goroutine in Wait has been woken; see ProviderQP.Woken
-	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain
-	rounds  atomic.Uint32 // how often the handler has returned
+	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain; written by pass alone
+	rounds  atomic.Uint32 // how often the handler has ended
+
+	// follow is the rest of the work of the turn's owner, after the turn; nil: no other goroutine
+	// can take over. It belongs to the owner.
+	follow func()
+
+	onTurn func(from, to int32) // not nil in tests: called for each arrow of the drawing
 }
 
-// The turns of a CQ's handler.
+// The turn of a CQ's handler. One goroutine owns it while it is not idle. The owner can change
+// inside a call of the handler: another goroutine enters by Follow, and the former owner leaves
+// without a further look at the CQ. The turn itself stays as it is meanwhile, so nothing is lost.
+//
+//	              notify                    notify, owes
+//	┌────────┐ ─────────► ┌────────────┐ ────────────────► ┌─────────┐
+//	│  idle  │            │    runs    │                   │  again  │
+//	└────────┘ ◄───────── └────────────┘ ◄──────────────── └─────────┘
+//	     the handler ends  │          ▲  the handler ends   │       ▲
+//	                       └──────────┘                     └───────┘
+//	                          Follow                          Follow
 const (
 	handlerIdle int32 = iota
 	handlerRuns
 	handlerAgain // it runs, and has to run again
+	turns
 )
+
+// The arrows of the drawing, but for Follow: turnNext[t] are those that can follow t.
+var turnNext = [turns][]int32{
+	handlerIdle:  {handlerRuns},
+	handlerRuns:  {handlerAgain, handlerIdle},
+	handlerAgain: {handlerRuns},
+}
+
+// pass moves the turn, and reports false where it is not from.
+func (cq *CQ) pass(from, to int32) bool {
+	if !cq.turn.CompareAndSwap(from, to) {
+		return false
+	}
+	if cq.onTurn != nil {
+		cq.onTurn(from, to)
+	}
+	return true
+}
 
 // firstRing is how many completions a CQ has room for before it grows: many are never busy.
 const firstRing = 8
@@ -130,45 +165,73 @@ func (cq *CQ) Poll(wcs []WC) int {
 // call Close or Disconnect (Abort is fine). f may post: posts made while a handler runs on the
 // receive loop of their QP leave in one batch when f returns.
 func (cq *CQ) SetHandler(f func()) {
-	cq.handler.Store(&f)
-	cq.notify()
+	cq.SetLeader(func() bool { f(); return true })
 }
 
-// notify runs the handler when completions were added since it last began, or
-// tells the goroutine that runs it to do so again. It reports whether it ran. No lock may be held.
-func (cq *CQ) notify() bool {
-	f := cq.handler.Load()
-	if f == nil {
-		return false
+// SetLeader is SetHandler with a function that can lose its turn to another goroutine, which calls
+// Follow. The former goroutine then returns false as soon as it can: before that it may wait, and
+// it uses nothing that belongs to the turn. f may be followed while CanFollow reports true.
+func (cq *CQ) SetLeader(f func() (leads bool)) {
+	cq.handler.Store(&f)
+	cq.notify(nil)
+}
+
+// CanFollow is for the handler: it reports whether another goroutine can take over its turn.
+func (cq *CQ) CanFollow() bool { return cq.follow != nil }
+
+// Follow takes over the turn of a handler that returns false, or will. It calls the handler, which
+// goes on, and then does all the other work of the former goroutine: where that received, Follow
+// receives until the QP ends or its own turn is taken over. It is called once for each false.
+func (cq *CQ) Follow() {
+	follow := cq.follow // another goroutine can have the next turn
+	if _, leads := cq.runTurn(true); leads {
+		follow()
 	}
-	if !cq.fresh.Load() {
-		return false
+}
+
+// notify runs the handler when completions were added since it last began, or makes the goroutine
+// that runs it do so again. It reports whether it ran the handler, and whether the caller goes on:
+// leads is false if the turn was taken over, and follow has the rest of the caller's work. No lock
+// may be held.
+func (cq *CQ) notify(follow func()) (ran, leads bool) {
+	if cq.handler.Load() == nil || !cq.fresh.Load() {
+		return false, true
 	}
+	for !cq.pass(handlerIdle, handlerRuns) {
+		if cq.pass(handlerRuns, handlerAgain) || cq.turn.Load() == handlerAgain {
+			return false, true
+		}
+	}
+	cq.follow = follow
+	return cq.runTurn(false)
+}
+
+// runTurn calls the handler until it has had all completions, and ends the turn, which the caller
+// owns. begun: a call of the handler has begun already.
+func (cq *CQ) runTurn(begun bool) (ran, leads bool) {
+	f := *cq.handler.Load()
 	for {
-		if cq.turn.CompareAndSwap(handlerIdle, handlerRuns) {
-			break
+		if !begun {
+			cq.due.Store(false) // before fresh: a completion that comes in between is handled now
+			begun = cq.fresh.Swap(false)
 		}
-		if cq.turn.CompareAndSwap(handlerRuns, handlerAgain) || cq.turn.Load() == handlerAgain {
-			return false
-		}
-	}
-	for ran := false; ; {
-		cq.due.Store(false) // before fresh: whoever sets it in between has its completion told now
-		if cq.fresh.Swap(false) {
-			ran = true
-			(*f)()
+		if begun {
+			ran, begun = true, false
+			if !f() {
+				return true, false
+			}
 			cq.rounds.Add(1)
 		}
-		if cq.turn.CompareAndSwap(handlerRuns, handlerIdle) {
-			return ran
+		if cq.pass(handlerRuns, handlerIdle) {
+			return ran, true
 		}
-		cq.turn.Store(handlerRuns)
+		cq.pass(handlerAgain, handlerRuns)
 	}
 }
 
 // handling reports whether a goroutine runs the handler. Once it does not, after a notify, the
 // handler has had all completions that were added before that notify, whoever ran it: fresh is
-// cleared by who has the turn alone.
+// cleared by the turn's owner alone.
 func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
 
 // settle returns when the handler has had, and done with, all completions that were added before.
@@ -176,7 +239,7 @@ func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
 // It MUST NOT be called by the handler.
 func (cq *CQ) settle() {
 	before := cq.rounds.Load()
-	cq.notify()
+	cq.notify(nil)
 	for i := 0; cq.handling() && cq.rounds.Load()-before < 2; i++ {
 		if i < settleYields {
 			runtime.Gosched()
@@ -232,5 +295,5 @@ func (cq *CQ) owes() bool {
 	if !cq.due.Load() || cq.handler.Load() == nil {
 		return false
 	}
-	return !cq.turn.CompareAndSwap(handlerRuns, handlerAgain) && cq.turn.Load() == handlerIdle
+	return !cq.pass(handlerRuns, handlerAgain) && cq.turn.Load() == handlerIdle
 }

@@ -98,10 +98,12 @@ type Scheduler interface {
 	// FlushDeferred notifies CQ handlers of completions of deferred work requests.
 	FlushDeferred()
 
-	// Lend makes the receive loop's goroutine, or another one, run f once, after the received
-	// messages are handled. If f takes long another goroutine receives meanwhile, and the end of
-	// the QP does not wait for f. It is for CQ handlers; false: not now.
-	Lend(f func()) bool
+	// Uncork sends the posts that CQ handlers on the receive loop have collected, and ends the
+	// collection. A handler calls it.
+	Uncork()
+
+	// InputWaits reports whether input has come that the receive loop has not read yet.
+	InputWaits() bool
 }
 
 // A Listener takes peers' connection requests.

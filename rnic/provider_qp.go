@@ -106,8 +106,19 @@ func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvC
 // Notify runs the handlers of the CQs with new completions, and reports whether any ran. The caller
 // holds no lock, and is a goroutine of the provider or in PollUntil.
 func (q *ProviderQP) Notify() bool {
-	ran := q.recvCQ.notify()
-	return q.sendCQ.notify() || ran
+	ran, _ := q.recvCQ.notify(nil)
+	sends, _ := q.sendCQ.notify(nil)
+	return ran || sends
+}
+
+// Lead is Notify for a goroutine that can be followed: leads is false if another goroutine has
+// taken over the handler's turn. That one calls follow after the handler, for the rest of the
+// caller's work; the caller only returns. A QP with two CQs is not followed.
+func (q *ProviderQP) Lead(follow func()) (ran, leads bool) {
+	if q.recvCQ != q.sendCQ {
+		return q.Notify(), true
+	}
+	return q.recvCQ.notify(follow)
 }
 
 // Woken reports whether completions have woken a goroutine in CQ.Wait since the last call. An idle
@@ -118,7 +129,7 @@ func (q *ProviderQP) Woken() bool {
 }
 
 // NotifySends is Notify for the send CQ alone.
-func (q *ProviderQP) NotifySends() { q.sendCQ.notify() }
+func (q *ProviderQP) NotifySends() { q.sendCQ.notify(nil) }
 
 // Handling reports whether any goroutine runs a handler of the CQs. Once it returns false after a
 // Notify by the caller, the handlers have had all completions before that Notify.

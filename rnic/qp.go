@@ -94,7 +94,7 @@ func (qp *QP) Abort(err error) {
 	qp.rq.flush(qp)
 	qp.pd.detach(qp)
 	close(qp.done)
-	qp.tails.Go(func() { qp.recvCQ.notify() }) // not here: the caller may hold locks
+	qp.tails.Go(func() { qp.recvCQ.notify(nil) }) // not here: the caller may hold locks
 }
 
 // idleOrErr refuses a QP that is connected or closed already.

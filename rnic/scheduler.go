@@ -35,7 +35,17 @@ func (qp *QP) FlushDeferred() {
 	}
 }
 
-// Lend makes the receiving goroutine run f once, after the messages that it has received. It is for
-// CQ handlers with work that may wait. While f takes long, another goroutine receives. It returns
-// false where the provider cannot, or has better use for the goroutine: then f is the caller's.
-func (qp *QP) Lend(f func()) bool { return qp.scheduler != nil && qp.scheduler.Lend(f) }
+// Uncork is for a CQ handler on the receive loop that can be followed, before it waits: posted work
+// leaves now, and later posts leave at once instead of with the batch of completions.
+func (qp *QP) Uncork() {
+	if qp.scheduler != nil {
+		qp.scheduler.Uncork()
+	}
+}
+
+// OwnLoop reports whether the goroutine that receives for the QP serves no other QP.
+func (qp *QP) OwnLoop() bool { return qp.scheduler != nil }
+
+// InputWaits reports whether the peer has sent something that has not been received yet. A provider
+// without a loop for each QP reports true.
+func (qp *QP) InputWaits() bool { return qp.scheduler == nil || qp.scheduler.InputWaits() }

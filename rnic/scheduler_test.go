@@ -19,7 +19,8 @@ type drivenEnd struct {
 func (e *drivenEnd) PollUntil(func() bool) { e.calls++ }
 func (e *drivenEnd) EnsureReceiver()       { e.calls++ }
 func (e *drivenEnd) FlushDeferred()        { e.calls++ }
-func (e *drivenEnd) Lend(func()) bool      { return false }
+func (e *drivenEnd) Uncork()               {}
+func (e *drivenEnd) InputWaits() bool      { return false }
 
 // TestDeferredIsReported: a provider without driving reports deferred completions at once.
 func TestDeferredIsReported(t *testing.T) {

@@ -17,7 +17,7 @@ type leanServer struct {
 	e xdr.Encoder
 }
 
-func (s *leanServer) ServeRPC(r *Request) {
+func (s *leanServer) ServeRPC(r *Request) (leads bool) {
 	s.d.Reset(r.Msg.Stream, r.Msg.Items)
 	xid, _, proc := s.d.Uint32(), s.d.Uint32(), s.d.Uint32()
 	s.e.Reset(r.Scratch())
@@ -34,6 +34,7 @@ func (s *leanServer) ServeRPC(r *Request) {
 		s.e.Uint32(uint32(len(s.d.Item(1 << 24))))
 	}
 	_ = r.Reply(chunks.Message{Stream: s.e.Bytes(), Items: s.e.Items()})
+	return true
 }
 
 // A caller repeats one kind of call without allocations of its own.

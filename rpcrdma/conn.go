@@ -64,8 +64,9 @@ type Conn struct {
 	// included.
 	posted atomic.Int64
 
-	// Owned by the completion handler, which never runs twice at once.
-	in Header
+	// Owned by the completion handler's turn.
+	in    Header
+	batch *batch // that is handled; nil: there is none
 }
 
 // Work request ids: the kind in the top byte, an index below it.
@@ -152,7 +153,7 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	c.qp = qp
-	c.cq.SetHandler(c.onCompletions)
+	c.cq.SetLeader(c.onCompletions)
 	if err := c.receives.add(qp, c.responder.grant.receives); err != nil {
 		return nil, c.abandon(err)
 	}

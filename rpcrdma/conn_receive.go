@@ -90,40 +90,62 @@ func (c *Conn) repost(r *recvCtx) {
 	}
 }
 
-// A completions holds the result of one Poll.
-type completions [32]rnic.WC
+// A batch is the completions of one Poll. It belongs to the turn of the completion handler and not
+// to a goroutine: one that follows goes on with the completions that are left.
+type batch struct {
+	wcs     [32]rnic.WC
+	next, n int // wcs[next:n] have not been handled
+}
 
-// completionPool holds *completions for running handlers: idle connections have none.
-var completionPool = sync.Pool{New: func() any { return new(completions) }}
+// batchPool is of *batch, for handlers at work: connections that are idle have none.
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
-// onCompletions empties the completion queue. It runs on a loop of the QP.
-func (c *Conn) onCompletions() {
-	wcs := completionPool.Get().(*completions)
-	defer completionPool.Put(wcs)
-	for {
-		n := c.cq.Poll(wcs[:])
-		if n == 0 {
-			return
+// onCompletions empties the completion queue. It runs on a loop of the QP. leads is false if
+// another goroutine has the turn, and the batch, now.
+func (c *Conn) onCompletions() (leads bool) {
+	if c.batch == nil {
+		c.batch = batchPool.Get().(*batch)
+	}
+	for b := c.batch; ; {
+		for b.next < b.n {
+			wc := b.wcs[b.next]
+			b.wcs[b.next] = rnic.WC{} // its buffer can be collected
+			b.next++
+			if !c.complete(&wc) {
+				return false
+			}
 		}
-		for i := range wcs[:n] {
-			c.complete(&wcs[i])
+		if b.n > 0 {
+			c.postWaiting()
 		}
-		clear(wcs[:n]) // releases the buffers they point at
-		c.postWaiting()
+		b.next, b.n = 0, c.cq.Poll(b.wcs[:])
+		if b.n == 0 {
+			c.batch = nil
+			batchPool.Put(b)
+			return true
+		}
 	}
 }
 
-func (c *Conn) complete(wc *rnic.WC) {
+// Follow takes over the receive side of the connection for a ServeRPC that returns false, or will.
+// It returns when another goroutine has taken over from it, or when the connection has ended.
+func (c *Conn) Follow() { c.cq.Follow() }
+
+// more reports whether completions wait for the handler, which calls it.
+func (c *Conn) more() bool { return c.batch.next < c.batch.n }
+
+// complete handles one completion. leads is as ServeRPC returns it.
+func (c *Conn) complete(wc *rnic.WC) (leads bool) {
 	ok := wc.Status == rnic.WCSuccess
 	index := int(wc.ID &^ wrKindMask)
 	switch wc.ID & wrKindMask {
 	case wrRecv:
 		if !ok {
-			return // flushed: watch ends the connection
+			return true // flushed: watch ends the connection
 		}
 		// The receive, with the pool's buffer in it, is ours until a role or receive posts it
 		// again.
-		c.receive(c.receives.take(wc.Buf, int(wc.Len)))
+		return c.receive(c.receives.take(wc.Buf, int(wc.Len)))
 	case wrCall:
 		c.workDone()
 		c.requester.sendCompleted(index)
@@ -132,8 +154,9 @@ func (c *Conn) complete(wc *rnic.WC) {
 		c.responder.replySent(index, ok)
 	case wrPull:
 		c.workDone()
-		c.responder.pulled(index, ok)
+		return c.responder.pulled(index, ok)
 	}
+	return true
 }
 
 // workDone counts the completion of a signalled work request.
@@ -146,8 +169,8 @@ func (c *Conn) workDone() {
 // RDMA_ERROR of any version is always for the requester. A message with a broken header
 // and the XID of a waiting call is dropped: it may as well be the damaged reply to that call.
 // Everything else is a call. A message is dropped by posting its receive again at once (RFC 8166
-// §3.3.1 [R8166-032]).
-func (c *Conn) receive(r *recvCtx) {
+// §3.3.1 [R8166-032]). leads is ServeRPC's result.
+func (c *Conn) receive(r *recvCtx) (leads bool) {
 	b, h := r.buf[:r.n], &c.in
 	err := h.Parse(b)
 	taken := false
@@ -164,12 +187,12 @@ func (c *Conn) receive(r *recvCtx) {
 	case c.responder.handler == nil, len(b) < minCallLen:
 	case err != nil && c.requester.isPending(h.XID): // RFC 8166 §4.5 [R8166-149]
 	default:
-		c.responder.takeCall(r)
-		taken = true
+		return c.responder.takeCall(r)
 	}
 	if !taken {
 		c.repost(r)
 	}
+	return true
 }
 
 // isReply reports whether a message is a reply, by its direction (RFC 8166 §2.2.2 [R8166-001]).

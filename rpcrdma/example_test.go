@@ -19,11 +19,11 @@ import (
 // memory.
 type quoter string
 
-func (q quoter) ServeRPC(r *rpcrdma.Request) {
+func (q quoter) ServeRPC(r *rpcrdma.Request) (leads bool) {
 	words := r.Buffer(len(q)) // from the budget, until the reply has left
 	if words == nil {
 		r.Drop()
-		return
+		return true
 	}
 	copy(words, q)
 	e := xdr.NewEncoder(r.Scratch())
@@ -33,6 +33,7 @@ func (q quoter) ServeRPC(r *rpcrdma.Request) {
 	if err := r.Reply(chunks.Message{Stream: e.Bytes(), Items: e.Items()}); err != nil {
 		log.Print(err)
 	}
+	return true // it has not waited
 }
 
 // A call with its result placed in the caller's memory by RDMA Write.
@@ -77,7 +78,7 @@ func Example() {
 // A counter answers each call with the number of bytes in its items.
 type counter struct{}
 
-func (counter) ServeRPC(r *rpcrdma.Request) {
+func (counter) ServeRPC(r *rpcrdma.Request) (leads bool) {
 	e := xdr.NewEncoder(r.Scratch())
 	e.Uint32(binary.BigEndian.Uint32(r.Msg.Stream)) // XID
 	e.Uint32(1)                                     // REPLY
@@ -89,6 +90,7 @@ func (counter) ServeRPC(r *rpcrdma.Request) {
 	if err := r.Reply(chunks.Message{Stream: e.Bytes()}); err != nil {
 		log.Print(err)
 	}
+	return true
 }
 
 // A call with an argument too large to go inline: the responder reads it from the caller's memory

@@ -322,7 +322,7 @@ type fuzzServer struct {
 	held []*Request
 }
 
-func (s *fuzzServer) ServeRPC(r *Request) {
+func (s *fuzzServer) ServeRPC(r *Request) (leads bool) {
 	var proc uint32
 	if b := r.Msg.Stream; len(b) >= 12 {
 		proc = binary.BigEndian.Uint32(b[8:])
@@ -337,8 +337,9 @@ func (s *fuzzServer) ServeRPC(r *Request) {
 		s.held = append(s.held, r)
 		s.mu.Unlock()
 	default:
-		s.echoServer.ServeRPC(r)
+		return s.echoServer.ServeRPC(r)
 	}
+	return true
 }
 
 func (s *fuzzServer) replyHeld() {

@@ -57,20 +57,21 @@ func (t *tally) Wait() {
 	t.wg.Wait()
 }
 
-func (s *echoServer) ServeRPC(r *Request) {
+func (s *echoServer) ServeRPC(r *Request) (leads bool) {
 	s.calls.Add(1)
 	if s.hold != nil && s.hold(r, binary.BigEndian.Uint32(r.Msg.Stream)) {
-		return
+		return true
 	}
 	if !s.async {
 		s.serve(r)
-		return
+		return true
 	}
 	s.served.Add(1)
 	go func() {
 		defer s.served.Done()
 		s.serve(r)
 	}()
+	return true
 }
 
 func (s *echoServer) serve(r *Request) {

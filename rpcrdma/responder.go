@@ -11,9 +11,11 @@ import (
 
 // A Handler serves inbound RPC calls.
 type Handler interface {
-	// ServeRPC runs on the connection's receive loop, so it must not block. It ends, now or later
-	// and on any goroutine, in exactly one call of the Request's Reply, RejectChunks or Drop.
-	ServeRPC(r *Request)
+	// ServeRPC takes one call. The call ends, now or later and on any goroutine, in exactly one of
+	// the Request's Reply, RejectChunks and Drop. Nothing is received on the connection before
+	// ServeRPC has returned, so it MUST NOT wait, and returns true, unless another goroutine takes
+	// over the receive side (Request.CanFollow, Conn.Follow). Then it may wait, and returns false.
+	ServeRPC(r *Request) (leads bool)
 }
 
 // A responder serves a connection's calls in one direction. The receive loop hands a call to
@@ -101,6 +103,7 @@ func (rs *responder) release(r *Request) {
 		r.pullMR.Dereg()
 	}
 	if recv != nil {
+		r.here = false
 		r.take(recv)
 	}
 }

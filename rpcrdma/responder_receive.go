@@ -13,23 +13,24 @@ import (
 )
 
 // takeCall begins to serve the call in recv. Each call holds a credit until its reply is posted; a
-// peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]).
-func (rs *responder) takeCall(recv *recvCtx) {
+// peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]). leads is ServeRPC's result.
+func (rs *responder) takeCall(recv *recvCtx) (leads bool) {
 	rs.mu.Lock()
 	if rs.serving >= rs.grant.allowed {
 		rs.mu.Unlock()
 		rs.c.fail(errOvercommit)
-		return
+		return true
 	}
 	rs.serving++
 	r := rs.getRequest()
 	if r == nil { // the peer is within its credits, but does not accept earlier replies
 		rs.backlog = append(rs.backlog, recv)
 		rs.mu.Unlock()
-		return
+		return true
 	}
 	rs.mu.Unlock()
-	r.take(recv)
+	r.here, r.more = true, rs.c.more()
+	return r.take(recv)
 }
 
 // take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it. Header
@@ -42,7 +43,7 @@ func (rs *responder) takeCall(recv *recvCtx) {
 //	XID of header and message              ERR_CHUNK, here or in assemble
 //	a call that cost a connection before   ERR_CHUNK
 //	RPC header and arguments               the Handler's
-func (r *Request) take(recv *recvCtx) {
+func (r *Request) take(recv *recvCtx) (leads bool) {
 	r.recv = recv
 	r.become(requestTaken)
 	err := r.hdr.Parse(recv.buf[:recv.n])
@@ -57,18 +58,19 @@ func (r *Request) take(recv *recvCtx) {
 	case r.pullLen() > 0:
 		r.rs.queuePull(r)
 	default:
-		r.serve(r.inline())
+		return r.serve(r.inline())
 	}
+	return true
 }
 
 // inline returns the bytes after the call's header.
 func (r *Request) inline() []byte { return r.recv.buf[r.hdr.Len:r.recv.n] }
 
-// serve gives the complete call to the Handler.
-func (r *Request) serve(stream []byte) {
+// serve gives the complete call to the Handler. Afterwards r may be another call's.
+func (r *Request) serve(stream []byte) (leads bool) {
 	r.Msg = chunks.Message{Stream: stream, Items: r.items}
 	r.become(requestServed)
-	r.rs.handler.ServeRPC(r)
+	return r.rs.handler.ServeRPC(r)
 }
 
 // admissible checks the values of a well-formed header, and computes the offsets of its Read
@@ -221,7 +223,7 @@ func (r *Request) registerSink(b []byte) (err error) {
 }
 
 // pulled continues a call after its RDMA Reads.
-func (rs *responder) pulled(index int, ok bool) {
+func (rs *responder) pulled(index int, ok bool) (leads bool) {
 	r := rs.at(index)
 	clear(r.wrs)
 	r.wrs = r.wrs[:0]
@@ -229,15 +231,16 @@ func (rs *responder) pulled(index int, ok bool) {
 	if !ok {              // connection lost (RFC 8166 §4.5.3 [R8166-163])
 		rs.recordFatal(r)
 		r.discard()
-		return
+		return true
 	}
-	r.assemble()
+	r.here, r.more = true, rs.c.more()
+	return r.assemble()
 }
 
 // assemble builds the call from the inline bytes and the pulled chunks, which lie in order of their
 // Positions, and serves it. Only the decoder can find out whether a chunk includes its item's
 // padding (RFC 8166 §3.4.5.2 [R8166-071]).
-func (r *Request) assemble() {
+func (r *Request) assemble() (leads bool) {
 	stream, pulled := r.inline(), r.pull.B
 	items := r.items
 	for i := range r.chunks {
@@ -254,7 +257,7 @@ func (r *Request) assemble() {
 	}
 	if !r.xidMatches(stream) { // for a long call it is known only now
 		_ = r.refuse(CodeChunk)
-		return
+		return true
 	}
-	r.serve(stream)
+	return r.serve(stream)
 }

@@ -29,6 +29,8 @@ type Request struct {
 	hdr      Header    // first the call's, then the reply's
 	ident    fatalCall // set for a call with chunks
 	recv     *recvCtx  // nil once the service has ended
+	here     bool      // served by the goroutine that has the turn of the completion handler
+	more     bool      // other completions waited for that goroutine
 	scratch  []byte
 	items    []xdr.Item
 	pull     *mem.Buffer // pulled Read chunks, one after the other
@@ -69,10 +71,23 @@ func (r *Request) Buffer(n int) []byte {
 	return f.B[:n:n]
 }
 
-// Lend runs f on the receive loop's goroutine, after the messages already received, so that a call
-// that may wait wakes no other goroutine. If f takes long, another goroutine receives meanwhile.
-// Only ServeRPC may call it. False: f did not run, and the caller must run it.
-func (r *Request) Lend(f func()) bool { return r.rs.c.qp.Lend(f) }
+// CanFollow is for ServeRPC: it reports whether another goroutine can take over the receive side
+// while ServeRPC runs, by Conn.Follow.
+func (r *Request) CanFollow() bool { return r.here && r.rs.c.cq.CanFollow() }
+
+// Uncork is for ServeRPC before it waits, where CanFollow is true: replies of other calls leave
+// now, and the call's own leaves at once instead of with others.
+func (r *Request) Uncork() { r.rs.c.qp.Uncork() }
+
+// OwnLoop reports whether the goroutine that receives for the connection serves no other one.
+func (r *Request) OwnLoop() bool { return r.rs.c.qp.OwnLoop() }
+
+// InputWaits reports whether the peer has sent something that has not been received yet; true where
+// OwnLoop is false.
+func (r *Request) InputWaits() bool { return r.rs.c.qp.InputWaits() }
+
+// More is for ServeRPC: other messages have been received that are taken in after it.
+func (r *Request) More() bool { return r.more }
 
 // Drop ends the request without a reply.
 func (r *Request) Drop() {

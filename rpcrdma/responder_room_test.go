@@ -13,12 +13,12 @@ type roomServer struct {
 	calls, early atomic.Int32
 }
 
-func (s *roomServer) ServeRPC(r *Request) {
+func (s *roomServer) ServeRPC(r *Request) (leads bool) {
 	s.calls.Add(1)
 	if r.scratch != nil {
 		s.early.Add(1)
 	}
-	s.leanServer.ServeRPC(r)
+	return s.leanServer.ServeRPC(r)
 }
 
 // TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no

@@ -31,7 +31,7 @@ var floors = []struct {
 	{"rnic", []string{"internal/clock", "internal/lead", "internal/tally", "internal/wait"}},
 	{"chunks", []string{"xdr"}},
 	{"rpcrdma", []string{"internal/lead", "chunks", "rnic", "xdr"}},
-	{"transport", []string{"internal/clock", "internal/lead", "internal/wait", "rpcrdma", "chunks", "rnic", "xdr"}},
+	{"transport", []string{"internal/clock", "internal/lead", "internal/tally", "internal/wait", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"nfsserver", []string{"internal/tally", "internal/wait", "internal/similar", "posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"nfsclient", []string{"internal/lead", "internal/tally", "internal/wait", "posixacl", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},
 	{"cmd", []string{"internal/similar", "internal/tally", "posixacl", "nfsserver", "nfsclient", "transport", "rpcrdma", "chunks", "rnic", "xdr"}},

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -44,15 +45,19 @@ type Call struct {
 	res    xdr.Encoder
 
 	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
-	onLoop     bool      // runs on the receive loop, which flushes replies itself
-	short      bool      // Procedure.Short of it
 	dup        *drcEntry // the entry that this call's reply is to fill
 	running    drcEntry  // the entry of a NoOverlap call
 	next       *Call     // in a queue of calls
 	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
-	line       *line     // set while it has a worker
+	line       *line     // set while it has a share of its lane
 
-	attempt []byte // the last Buffer of a procedure that runs on the receive loop: where it finds that it would wait, it asks for it again
+	standing standing
+	here     *receiver // of the goroutine that serves it, if another one can follow; else nil
+	run      lead.Run  // of here
+	ownLoop  bool      // that goroutine serves no other connection
+	more     bool      // others of this connection do, as it arrived
+	since    time.Time // of a call that stays: when it became busy
+	turn     chan bool // of a goroutine in Busy: whether it has a share now, or is shed; else nil
 
 	// Each carrier has a part of its own, which it fills, and empties before recycle.
 	socket socketPart // TCP and UDP
@@ -65,11 +70,10 @@ type carrier interface {
 	lines() *lines
 	request(c *Call) *rpcrdma.Request // nil: not over RDMA
 	buffer(c *Call, n int) []byte
-	// lend has the receive loop run c, which has been counted, by workerPool.runLent, if c is short
-	// or alone on the connection. It is called by the receive loop; false: it does not.
-	lend(c *Call) bool
-	reply(c *Call)        // c.res is the whole reply
-	rejectChunks(c *Call) // ERR_CHUNK where there are chunks
+	uncork(c *Call)          // replies that were collected leave now; the leader calls it
+	inputWaits(c *Call) bool // the peer has sent something since c; true where that is not known
+	reply(c *Call)           // c.res is the whole reply
+	rejectChunks(c *Call)    // ERR_CHUNK where there are chunks
 	drop(c *Call)
 }
 
@@ -92,29 +96,19 @@ func (c *Call) recycle() {
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
-	c.lane, c.line, c.attempt, c.running.from = 0, nil, nil, nil
-	c.RDMA, c.Distinct, c.chunkFault, c.onLoop, c.short = false, false, false, false, false
+	c.lane, c.line, c.running.from = 0, nil, nil
+	c.standing, c.here, c.turn = standsArrived, nil, nil
+	c.RDMA, c.Distinct, c.chunkFault, c.ownLoop, c.more = false, false, false, false, false
 	callPool.Put(c)
 }
 
-// MayWait reports whether the procedure may wait, for a disk or for other calls. One that
-// finds that it has to, and MUST NOT, returns ErrWouldWait.
-func (c *Call) MayWait() bool { return !c.onLoop }
-
 // Buffer returns n bytes for a result item (c.Res.Item), valid until the reply
 // has left. Their content is arbitrary. Where the server's memory budget is
-// spent, or this connection has had its share, a procedure that is not Inline waits
+// spent, or this connection has had its share, it becomes Busy and waits
 // a while for others to give back; nil says that it was for nothing.
 func (c *Call) Buffer(n int) []byte {
-	if b := c.attempt; !c.onLoop && n > 0 && n <= len(b) {
-		c.attempt = nil
-		return b[:n]
-	}
 	b := c.via.buffer(c, n)
-	if c.onLoop {
-		c.attempt = b
-	}
-	if b != nil || c.onLoop {
+	if b != nil || c.Busy() != nil {
 		return b
 	}
 	c.inside(-1)
@@ -127,7 +121,7 @@ func (c *Call) Buffer(n int) []byte {
 	return b
 }
 
-// inside counts c, where it has a worker, among the calls that are in their procedure, or no more.
+// inside adds n to the calls of c's lane that are in their procedure, if c has a share of it.
 func (c *Call) inside(n int32) {
 	if c.line != nil {
 		c.line.share.lane.inside.Add(n)

@@ -21,14 +21,23 @@ type dispatcher struct {
 }
 
 // serve takes a call whose args hold the whole message, with its detached
-// items. It runs on the receive loop of the connection and does not block.
-// peer and creds belong to that connection.
-func (s *dispatcher) serve(c *Call, p *peer) {
-	c.onLoop = true
+// items. Where c.here is set it runs on the goroutine that receives, and leads is false if another
+// one does that from then on; else it does not wait, and a worker runs the call. peer and creds
+// belong to the connection.
+func (s *dispatcher) serve(c *Call, p *peer) (leads bool) {
+	if s.admit(c, p) {
+		return s.place(c)
+	}
+	return true
+}
+
+// admit finds the procedure of a call and whether it may be called. false: the call has been
+// answered or dropped, or waits for one that it repeats.
+func (s *dispatcher) admit(c *Call, p *peer) bool {
 	c.Owner, c.Memo = p.owner, p.memo
 	items := c.args.ItemsLeft()
 	if !s.header(c, p) {
-		return // answered or dropped already
+		return false
 	}
 	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and
 	// no part of the RPC header was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the
@@ -36,7 +45,7 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
 		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
-		return
+		return false
 	}
 	// Before the duplicate cache: who is not allowed to make a call MUST NOT be told the reply of
 	// another's. NULL is for anybody, to see whether the server is there (RFC 5531 §12.1).
@@ -44,35 +53,16 @@ func (s *dispatcher) serve(c *Call, p *peer) {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
 			s.refused.count(refusedAuth)
 			c.deny(stat)
-			return
+			return false
 		}
 	}
-	// Which lane is asked once, after authorization, since the arguments that it looks at are the
-	// word of anybody until then.
-	inline := c.proc.Inline
+	// The lane is asked for after authorization, since the arguments that it looks at are the word
+	// of anybody until then.
 	if c.proc.Lane != nil {
-		lane, quick := c.proc.Lane(c)
-		c.lane, inline = 1+lane, inline && quick
+		c.lane = 1 + c.proc.Lane(c)
 	}
-	if (!c.proc.Idempotent || c.proc.NoOverlap) && !s.drc.admit(c, p) {
-		return // a duplicate: it has been answered, or will be with the original
-	}
-	// On the receive loop: nothing after it on this connection is served until it has returned, so
-	// only procedures that never wait are.
-	if inline {
-		args := c.args
-		if s.run(c) {
-			return
-		}
-		c.args, c.chunkFault = args, false
-	}
-	// From submit on the call is the pool's, and may have ended before submit returns.
-	c.onLoop = false // already when a worker gets it
-	c.short = c.proc.Short != nil && c.proc.Short(c)
-	if !s.pool.submit(c, true) {
-		c.onLoop = true
-		s.shed(c)
-	}
+	// A duplicate has been answered, or will be with the original.
+	return c.proc.Idempotent && !c.proc.NoOverlap || s.drc.admit(c, p)
 }
 
 // shed answers a call that gets no worker, and a copy of it that would take its place:
@@ -110,7 +100,7 @@ func (s *dispatcher) turn(c *Call) {
 
 // again runs c, unless nil: a copy that replaces its original.
 func (s *dispatcher) again(c *Call) {
-	if c != nil && !s.pool.submit(c, false) {
+	if c != nil && !s.pool.submit(c) {
 		s.shed(c)
 	}
 }
@@ -189,39 +179,46 @@ func (c *Call) startReply(h *oncrpc.ReplyHeader) {
 	h.EncodeXDR(&c.res)
 }
 
-// run runs the procedure and ends the call; done is false, and the call goes on, where
-// the procedure would have to wait on the receive loop.
-func (s *dispatcher) run(c *Call) (done bool) {
+// run runs the procedure and ends the call. It returns the line of which the call has a share of
+// its lane, nil if it has none: after run, c is another call's.
+func (s *dispatcher) run(c *Call) *line {
 	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
 	var w watch
 	if s.observer != nil {
 		w = c.watch()
 	}
 	err := s.protect(c)
-	if err == ErrWouldWait && c.onLoop {
-		return false
+	l := c.line
+	if c.standing == standsStays {
+		c.here.check(c)
 	}
-	if err == nil {
-		// A procedure may have forgotten to ask; nobody gets results of arguments that were none.
+	shed := err == ErrShed && c.proc.Busy != nil
+	switch {
+	case shed:
+		c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
+		c.proc.Busy(c)
+		err = nil
+	case err == nil:
+		// A procedure may have forgotten to ask; there are no results of arguments that were none.
 		err = c.ArgsErr()
 	}
 	if s.observer != nil {
 		w.tell(s.observer, c, err)
 	}
 	if c.dup != nil {
-		s.again(s.drc.finish(c, err == nil))
+		s.again(s.drc.finish(c, err == nil && !shed))
 	}
 	if c.chunkFault {
 		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
-		return true
+		return l
 	}
 	if err != nil {
 		c.refuse(err)
-		return true
+		return l
 	}
 	c.via.reply(c)
-	return true
+	return l
 }
 
 // refuse answers with the status that stands for the error of a procedure.

@@ -25,9 +25,12 @@ type tape struct {
 	lost  func() // ends ctx
 	ends  chan tapeEnd
 	peer  peer
-	lends bool    // the receive loop runs calls
-	lent  *Call   // the one that it is to run
 	via   carrier // of its calls; nil: the tape
+
+	receiver *receiver // nil: workers run the calls
+	more     bool      // others have come with each call
+	waits    bool      // and after it
+	uncorked int
 }
 
 type tapeEnd struct {
@@ -63,12 +66,8 @@ func (t *tape) reply(c *Call) {
 	t.end(c, tapeEnd{"reply", b.Bytes()[markLen:]})
 }
 
-func (t *tape) lend(c *Call) bool {
-	if t.lends {
-		t.lent = c
-	}
-	return t.lends
-}
+func (t *tape) uncork(*Call)          { t.uncorked++ }
+func (t *tape) inputWaits(*Call) bool { return t.waits }
 
 // buffer gives no more than there is, as every carrier.
 func (t *tape) buffer(_ *Call, n int) []byte {
@@ -84,8 +83,8 @@ func (t *tape) end(c *Call, e tapeEnd) {
 	t.ends <- e
 }
 
-// start gives a message to the dispatcher.
-func (t *tape) start(s *Server, m chunks.Message) {
+// start gives a message to the dispatcher. leads is dispatcher.serve's result.
+func (t *tape) start(s *Server, m chunks.Message) (leads bool) {
 	t.calls.tryEnter()
 	if t.work.client == nil {
 		s.pool.join(&t.work, t.peer.client())
@@ -98,7 +97,8 @@ func (t *tape) start(s *Server, m chunks.Message) {
 	c.Ctx = t.ctx
 	c.args.Reset(m.Stream, m.Items)
 	c.res.Reset(make([]byte, 0, 64))
-	s.dispatcher.serve(c, &t.peer)
+	c.here, c.ownLoop, c.more = t.receiver, t.receiver != nil, t.more
+	return s.dispatcher.serve(c, &t.peer)
 }
 
 // do waits for the end as well.
@@ -223,69 +223,5 @@ func TestDispatchItems(t *testing.T) {
 	}
 	if n := p.runs.Load(); n != 0 {
 		t.Errorf("a procedure without items ran %d times", n)
-	}
-}
-
-// TestInlineProcedureThatWouldWait: it is run again by a worker, from the start of its arguments,
-// with nothing of the first time in the reply; where it may wait the error is one as any other.
-func TestInlineProcedureThatWouldWait(t *testing.T) {
-	var tries, waits int
-	run := func(c *Call) error {
-		tries++
-		v := c.Args.Uint32()
-		c.Res.Uint32(99)
-		if !c.MayWait() {
-			return ErrWouldWait
-		}
-		if waits++; v == 0 {
-			return ErrWouldWait
-		}
-		c.Res.Uint32(v)
-		return c.ArgsErr()
-	}
-	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{
-		0: {Name: "NULL", Inline: true, Idempotent: true, Run: func(*Call) error { return nil }},
-		1: {Name: "LOOK", Inline: true, Idempotent: true, Run: run},
-	}})
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
-	got := newTape("10.0.0.1").do(s, callOf(7, 1, 5))
-	if want := unhex("00000007 00000001 00000000 00000000 00000000 00000000 00000063 00000005"); got.how != "reply" || !bytes.Equal(got.reply, want) {
-		t.Errorf("%s %x, want %x", got.how, got.reply, want)
-	}
-	if tries != 2 || waits != 1 {
-		t.Errorf("run %d times, %d times by a worker", tries, waits)
-	}
-	got = newTape("10.0.0.1").do(s, callOf(8, 1, 0))
-	if want := unhex("00000008 00000001 00000000 00000000 00000000 00000005"); got.how != "reply" || !bytes.Equal(got.reply, want) {
-		t.Errorf("%s %x, want SYSTEM_ERR %x", got.how, got.reply, want)
-	}
-}
-
-// TestBufferOfProcedureThatWouldWait: a worker gets the Buffer that the procedure had where its
-// call arrived, once, so that no memory is held twice; the next call gets its own.
-func TestBufferOfProcedureThatWouldWait(t *testing.T) {
-	const size = 6 << 10
-	var onLoop, onWorker, more []byte
-	run := func(c *Call) error {
-		if !c.MayWait() {
-			onLoop = c.Buffer(size)
-			return ErrWouldWait
-		}
-		onWorker, more = c.Buffer(size-1), c.Buffer(size)
-		return nil
-	}
-	s := NewServer(ServerConfig{}, &Program{Name: "TEST", Number: testProg, Version: testVers, Procs: []Procedure{
-		{Name: "LOOK", Inline: true, Idempotent: true, Run: run},
-	}})
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
-	var last *byte
-	for i := range uint32(3) {
-		if got := newTape("10.0.0.1").do(s, callOf(7+i, 0, 0)); got.how != "reply" {
-			t.Fatalf("call %d: %s", i, got.how)
-		}
-		if len(onWorker) != size-1 || len(more) != size || &onWorker[0] != &onLoop[0] || &more[0] == &onLoop[0] || &onLoop[0] == last {
-			t.Errorf("call %d: %d and %d bytes, the worker's the loop's %v", i, len(onWorker), len(more), &onWorker[0] == &onLoop[0])
-		}
-		last = &onLoop[0]
 	}
 }

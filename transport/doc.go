@@ -31,22 +31,22 @@ package transport
 
 // # Inbound calls
 //
-// A message arrives on its connection's receive loop: as a record joined from fragments
+// A message arrives on the goroutine that receives for its connection, as a record of fragments
 // (record.go, server_tcp.go), or as a Request with its Read chunks pulled (server_rdma.go). A
 // pooled Call takes it. The dispatcher reads the RPC header, credential and verifier, finds the
 // procedure and lets the program check the caller (dispatch.go, auth.go). For a peer on this
 // machine, the kernel named the socket's owner when the connection came (owner.go). Errors up to
 // here are answered immediately. A non-idempotent procedure passes the duplicate request cache
 // (drc.go). A procedure that MUST NOT run beside a copy of itself passes the table of running
-// calls (running.go). Inline procedures then run on the receive loop; others get a worker, or
-// wait for one at their connection's gate (gate.go, workers.go). The procedure decodes its
-// arguments, checks Call.ArgsErr, does its work and encodes its results; large ones are only
-// referenced.
+// calls (running.go). Inline procedures then run where they are; when one becomes busy, another
+// goroutine receives (receiver.go). Others get a worker, or wait for one (workers.go, lanes.go).
+// The procedure decodes its arguments, checks Call.ArgsErr, does its work and encodes its results;
+// large ones are only referenced.
 //
 // The reply goes to the connection. Over TCP a goroutine with a reply writes it, together with
-// other replies that are ready, in one gather list (gather.go). The receive loop keeps its inline
-// calls' replies until it would block. Over RDMA items leave by RDMA Write. After the reply has
-// left, arguments, buffers from Call.Buffer and the Call are released.
+// other replies that are ready, in one gather list (gather.go). The goroutine that receives keeps
+// the replies of its calls until it would block. Over RDMA items leave by RDMA Write. After the
+// reply has left, arguments, buffers from Call.Buffer and the Call are released.
 //
 // # Outbound calls
 //

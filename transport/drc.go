@@ -192,7 +192,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 // wait makes c, from o, wait for the reply to the running e. It returns the previous waiting
 // duplicate, to drop: its connection is gone, or is c's. The caller holds the lock of e's table.
 func (e *drcEntry) wait(c *Call, o *origin) (left *Call) {
-	c.onLoop = false
+	c.here = nil // the goroutine of e's call ends it
 	left, e.waiter, e.from = e.waiter, c, o
 	return left
 }

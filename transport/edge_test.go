@@ -255,18 +255,20 @@ func TestMinimumReadRate(t *testing.T) {
 
 // TestReplyAfterTheEnd: calls that end after their connection are released, in each way.
 func TestReplyAfterTheEnd(t *testing.T) {
-	for _, onLoop := range []bool{false, true} {
+	for _, leads := range []bool{false, true} {
 		c := unserved(t, ServerConfig{})
 		c.calls.tryEnter()
 		call := getCall(c)
 		call.socket.begin(mem.Get(0))
-		call.onLoop = onLoop
+		if leads {
+			call.here = &c.receiver
+		}
 		call.res = *xdr.NewEncoder(nil)
 		c.close()
 		c.reply(call)
 		c.flush() // as the receive loop does at its end
 		if n := c.calls.held; n != 0 {
-			t.Errorf("on the loop %v: %d calls are held", onLoop, n)
+			t.Errorf("of the leader %v: %d calls are held", leads, n)
 		}
 	}
 }

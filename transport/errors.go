@@ -20,9 +20,9 @@ var (
 	ErrClosed      = errors.New("rpc: closed")
 	ErrBadReply    = errors.New("rpc: the reply does not decode")
 
-	// ErrWouldWait is for a procedure that runs where the call arrived (Call.MayWait reports false)
-	// and finds that it has to wait: it has done nothing, and is run again by a worker.
-	ErrWouldWait = errors.New("rpc: the procedure would wait")
+	// ErrShed is the error of Call.Busy where calls of the lane have waited in vain. A procedure
+	// that has changed nothing returns it, and its client gets the results of Procedure.Busy.
+	ErrShed = errors.New("rpc: calls that wait for the same thing do not end")
 
 	// ErrNoRoom ends a call whose result item is longer than its sink or, where there is no
 	// sink, whose results are longer than Proc.MaxReply and extra: over RDMA the server cannot

@@ -21,7 +21,7 @@ func piped(t *testing.T, s *Server) net.Conn {
 	if !s.add(c, theirs.RemoteAddr()) {
 		t.Fatal("refused")
 	}
-	go c.receiveLoop()
+	go c.begin()
 	return ours
 }
 

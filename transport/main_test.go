@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -20,7 +21,11 @@ func TestMain(m *testing.M) {
 	}
 	machine.QuietLog()
 	probeWait = time.Minute // so that a busy machine loses no probe
+	watchStandings()
 	code := m.Run()
+	if f := flag.Lookup("test.run").Value.String(); code == 0 && f == "" && flag.Lookup("test.fuzz").Value.String() == "" {
+		code = unseenStandings()
+	}
 	if code == 0 {
 		code = leaks()
 	}

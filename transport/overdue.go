@@ -67,6 +67,10 @@ func (p *workerPool) shedLoop(list *Call) {
 	for list != nil {
 		c := list
 		list, c.next = c.next, nil
+		if c.turn != nil {
+			c.turn <- false
+			continue
+		}
 		p.shed(c)
 	}
 }
@@ -88,6 +92,10 @@ func (p *workerPool) withdraw(conn *lines) {
 	}
 	p.mu.Unlock()
 	for _, c := range list {
+		if c.turn != nil {
+			c.turn <- false
+			continue
+		}
 		p.run(c) // which finds that the connection has ended
 	}
 }

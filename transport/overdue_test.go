@@ -41,13 +41,13 @@ func (d *diskProgram) program() *Program {
 		c.Res.Uint32(resDone)
 		return nil
 	}
-	lane := func(n int) func(*Call) (int, bool) { return func(*Call) (int, bool) { return n, false } }
+	lane := func(n int) func(*Call) int { return func(*Call) int { return n } }
 	busy := func(c *Call) { c.Res.Uint32(resBusy) }
 	return &Program{Name: "disk", Number: testProg, Version: testVers, Lanes: []string{"hung", "healthy"}, Procs: []Procedure{
 		{Name: "NULL", Inline: true, Idempotent: true, Run: func(*Call) error { return nil }},
-		dRead:   {Name: "READ", Inline: true, Idempotent: true, Run: run, Lane: lane(0), Busy: busy},
+		dRead:   {Name: "READ", Idempotent: true, Run: run, Lane: lane(0), Busy: busy},
 		dWrite:  {Name: "WRITE", Idempotent: true, NoOverlap: true, Run: run, Lane: lane(0), Busy: busy},
-		dOther:  {Name: "OTHER", Inline: true, Idempotent: true, Run: func(c *Call) error { c.Res.Uint32(resDone); return nil }, Lane: lane(1), Busy: busy},
+		dOther:  {Name: "OTHER", Idempotent: true, Run: func(c *Call) error { c.Res.Uint32(resDone); return nil }, Lane: lane(1), Busy: busy},
 		dForget: {Name: "FORGET", Idempotent: true, Run: run, Lane: lane(0)},
 		dBuffer: {Name: "BUFFER", Idempotent: true, Run: d.askAgain, Lane: lane(0), Busy: busy},
 		dReply:  {Name: "REPLY", Idempotent: true, Run: func(c *Call) error { c.Res.Uint32(resDone); return nil }, Lane: lane(0), Busy: busy},

@@ -23,16 +23,17 @@ type lossyServer struct {
 	lost  func()
 }
 
-func (l *lossyServer) ServeRPC(r *rpcrdma.Request) {
+func (l *lossyServer) ServeRPC(r *rpcrdma.Request) (leads bool) {
 	if l.drops {
 		r.Drop()
 		l.lost()
-		return
+		return true
 	}
 	h := oncrpc.ReplyHeader{XID: xdr.NewDecoder(r.Msg.Stream).Uint32(), Accept: oncrpc.ProgUnavail}
 	e := xdr.NewEncoder(r.Scratch())
 	h.EncodeXDR(e)
 	_ = r.Reply(chunks.Message{Stream: e.Bytes()})
+	return true
 }
 
 // serveLoser drops the calls on the first connections, and calls lost for each. It returns the

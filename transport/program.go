@@ -27,22 +27,16 @@ type Procedure struct {
 	// something are ErrGarbageArgs (also returned by Call.ArgsErr), ErrSystem and *AuthError;
 	// any other becomes SYSTEM_ERR.
 	Run func(c *Call) error
-	// Inline: Run is short and never waits (no disk), so it may run where the call arrived,
-	// unless Lane objects. It can find out itself that it would wait, and return ErrWouldWait.
+	// Inline: Run does not wait, for a disk, a lock or the network, before it calls Call.Busy.
+	// Other calls of the connection wait until then. Without it a call counts as busy before Run is
+	// called.
 	Inline bool
-	// Lane returns what the call may wait for, as an index of Program.Lanes, -1: nothing in
-	// particular; and whether Inline holds for it. It is asked where the call arrived, so it never
-	// waits, and leaves c.Args as it is for Run (it reads a copy). Run waits
-	// for nothing of another lane. nil: -1, true.
-	Lane func(c *Call) (lane int, inline bool)
-	// Short reports whether a call that may wait usually takes some microseconds, less than it
-	// takes to wake a worker for it: then the receive loop of its connection may run it after
-	// others, where it can be told when it takes long after all. It is asked where the call
-	// arrived, as Lane is. nil: false.
-	Short func(c *Call) bool
-	// Busy encodes in c.Res the results that ask the client to come again later: of a call that
-	// Run has not been called for, since those of its lane that run do not end. nil: such
-	// calls wait on.
+	// Lane returns the index in Program.Lanes of the thing that the call may wait for; -1: nothing
+	// in particular. It is called where the call arrived, so it never waits, and leaves c.Args as
+	// it is for Run (it reads a copy). Run waits for nothing of another lane. nil: -1.
+	Lane func(c *Call) int
+	// Busy encodes in c.Res the results that ask the client to come again later: for a call that
+	// has done nothing, since the calls of its lane that run do not end. nil: such calls wait on.
 	Busy func(c *Call)
 	// Idempotent: doing it twice does no harm, so the duplicate request cache leaves it out.
 	Idempotent bool

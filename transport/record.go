@@ -53,6 +53,9 @@ func newRecordReader(r io.Reader, window, limit int) *recordReader {
 	return &recordReader{r: r, limit: limit, win: make([]byte, window)}
 }
 
+// more reports whether bytes of the next record are here already.
+func (r *recordReader) more() bool { return r.start < r.end }
+
 // next returns the next record in a pooled buffer, which the caller must put back. io.EOF means
 // that the stream ended between two records.
 func (r *recordReader) next() (*mem.Buffer, error) {

@@ -28,16 +28,15 @@ func (p *poorCarrier) buffer(_ *Call, n int) []byte {
 	return make([]byte, n)
 }
 
-// TestBufferWaitsOffTheLoopOnly: the receive loop asks once, a worker until it gets a buffer.
-func TestBufferWaitsOffTheLoopOnly(t *testing.T) {
+// TestBufferWaits: a call asks until it gets a buffer, and then no more.
+func TestBufferWaits(t *testing.T) {
 	for _, row := range []struct {
-		onLoop         bool
 		missing, asked int
 		want           bool
-	}{{true, 1, 1, false}, {true, 0, 1, true}, {false, 0, 1, true}, {false, 2, 3, true}} {
+	}{{0, 1, true}, {2, 3, true}} {
 		via := &poorCarrier{tape: newTape("10.0.0.1"), missing: row.missing}
 		c := getCall(via)
-		c.Ctx, c.onLoop = t.Context(), row.onLoop
+		c.Ctx, c.standing = t.Context(), standsApart
 		if b := c.Buffer(8); (b != nil) != row.want || via.asked != row.asked {
 			t.Errorf("%+v: asked %d times, a buffer: %v", row, via.asked, b != nil)
 		}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/internal/lead"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
@@ -108,11 +110,17 @@ type Server struct {
 	hosts         map[netip.Prefix]*host
 	unused        list.List             // serverConns without any call, oldest first
 	ended         Traffic               // of ended connections
+	leads         tally.Sum             // of all receivers; has its own lock
 	admittedHosts map[netip.Prefix]bool // hosts that may connect while draining; nil: all
 	leaving       int                   // number of conns being closed to make room
 	scanned       time.Time             // last search of conns for idle ones
 	wg            sync.WaitGroup        // counts connections
 }
+
+// Mechanisms returns the decisions of the leaders of all connections over RDMA and TCP, those that
+// have ended too, by the name run_on_receiver: a call is won if the goroutine that received it
+// still received at its end, and lost if another one had to. The table is the caller's.
+func (s *Server) Mechanisms() tally.Table { return s.leads.Table() }
 
 // NewServer returns a Server for the programs. It panics if two have the same number and version.
 func NewServer(cfg ServerConfig, list ...*Program) *Server {
@@ -126,6 +134,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	}
 	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{Logger: cfg.Logger}, cfg.Observer
 	s.pool.run, s.pool.shed, s.pool.stalled = s.turn, s.shed, s.warnStalled
+	s.pool.clock = lead.NewClock(lead.Tick)
 	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))
 	s.owners.init(cfg.Owner)
 	return s

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
-	"github.com/nfsrdma/nfsrdma/internal/lead"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
@@ -41,8 +40,8 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 
 var errMadeRoom = errors.New("rpc: closed to make room for another connection")
 
-// An rdmaConn is one connection of the server. Its calls come on the receive
-// loop of rpcrdma, which runs the inline procedures. The credits bound its calls.
+// An rdmaConn is one connection of the server. Its calls come on the goroutine that receives for
+// rpcrdma. The credits bound them.
 type rdmaConn struct {
 	// Set once.
 	srv    *Server
@@ -60,9 +59,8 @@ type rdmaConn struct {
 
 	draining atomic.Bool
 
-	row     lead.Row // of calls that were the only one; owned by the receive loop
-	lent    lentCalls
-	runLent func() // runs the first of lent; made once
+	receiver receiver
+	arrives  *rpcrdma.Conn // that calls come by; owned by the leader, nil before the first
 
 	mu     sync.Mutex
 	conn   *rpcrdma.Conn // nil until it has been accepted
@@ -83,7 +81,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	}
 	r.peer.origin.watch(r.fate)
 	r.peer.memo = new(atomic.Value)
-	r.runLent = func() { s.dispatcher.pool.runLent(r.lent.take()) }
+	r.receiver.init(&s.pool, func() { r.arrives.Follow() })
 	return r
 }
 
@@ -105,6 +103,8 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	} else {
 		r.srv.pool.join(&r.work, r.peer.client())
 		defer r.srv.pool.leave(&r.work)
+		r.srv.leads.Join(&r.receiver)
+		defer r.srv.leads.Leave(&r.receiver)
 		conn, err = rpcrdma.Accept(dev, req, cfg)
 	}
 	if err != nil {
@@ -134,70 +134,36 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 type rdmaPart struct{ req *rpcrdma.Request }
 
 // ServeRPC takes one call. It is where rpcrdma hands them over.
-func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) {
-	r.enter()
+func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) (leads bool) {
+	// Always has room: the credits bound what a client can send, and the gate only counts here, for
+	// drain.
+	r.calls.tryEnter()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
 	c.Ctx, c.Remote, c.RDMA = r.ctx, r.remote, true
 	c.rdma.req = req
+	if req.CanFollow() {
+		r.arrives = req.Conn()
+		c.here, c.ownLoop, c.more = &r.receiver, req.OwnLoop(), req.More()
+		r.receiver.row.Count(c.more || !r.calls.only())
+	}
 	if r.draining.Load() {
 		r.drop(c)
-		return
+		return true
 	}
 	// Items are where RDMA Read has put them, and stay the Request's until Reply or Drop.
 	c.args.Reset(req.Msg.Stream, req.Msg.Items)
 	c.res.Reset(req.Scratch())
-	r.srv.dispatcher.serve(c, &r.peer)
-}
-
-// enter counts a call that has come.
-func (r *rdmaConn) enter() {
-	// Always has room: the credits bound what a client can send, and the gate only counts here, for
-	// drain.
-	r.calls.tryEnter()
-	r.row.Count(!r.calls.only())
-}
-
-// lend is for calls that are short, and for those that come one by one.
-func (r *rdmaConn) lend(c *Call) bool {
-	return (c.short || r.row.Alone()) && r.lent.push(c, r.runLent)
-}
-
-// Lent calls are those that the receive loop has been given and nobody has begun. Each is taken by
-// one of as many functions.
-type lentCalls struct {
-	mu    sync.Mutex
-	calls []*Call // guarded by mu; in order
-}
-
-// push adds c, if the receive loop takes run for it.
-func (l *lentCalls) push(c *Call, run func()) bool {
-	l.mu.Lock() // while Lend is called as well: run may be called before that returns, and waits here then
-	defer l.mu.Unlock()
-	l.calls = append(l.calls, c)
-	if c.rdma.req.Lend(run) {
-		return true
-	}
-	n := len(l.calls) - 1
-	l.calls[n] = nil
-	l.calls = l.calls[:n]
-	return false
-}
-
-// take removes the first, which is there.
-func (l *lentCalls) take() *Call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.calls[0]
-	n := copy(l.calls, l.calls[1:])
-	l.calls[n] = nil
-	l.calls = l.calls[:n]
-	return c
+	return r.srv.dispatcher.serve(c, &r.peer)
 }
 
 func (r *rdmaConn) buffer(c *Call, n int) []byte { return c.rdma.req.Buffer(n) }
 
 func (r *rdmaConn) request(c *Call) *rpcrdma.Request { return c.rdma.req }
+
+func (r *rdmaConn) uncork(c *Call) { c.rdma.req.Uncork() }
+
+func (r *rdmaConn) inputWaits(c *Call) bool { return c.rdma.req.InputWaits() }
 
 // reply gives the reply to the connection. Where it fails the connection has
 // ended, or the client offered too little, which rpcrdma has told it. A procedure
@@ -221,11 +187,10 @@ func (r *rdmaConn) reply(c *Call) {
 // togetherMost is the longest reply that is held back for others.
 const togetherMost = 16 << 10
 
-// together reports whether other calls of the connection are likely to end with c: those that the
-// receive loop could have run, had they not to wait for a disk, wait there for the same, and
-// several are told of it at once.
+// together reports whether other calls of the connection are likely to end with c: those that
+// became busy for a disk wait there for the same, and several go on at once.
 func (r *rdmaConn) together(c *Call, m chunks.Message) bool {
-	return c.line != nil && c.proc.Inline && len(m.Stream)+itemBytes(m.Items) <= togetherMost && !r.calls.only()
+	return c.standing == standsApart && c.proc.Inline && len(m.Stream)+itemBytes(m.Items) <= togetherMost && !r.calls.only()
 }
 
 func (r *rdmaConn) rejectChunks(c *Call) {

@@ -10,10 +10,12 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -51,13 +53,12 @@ func (s *Server) ServeTCP(l net.Listener) error {
 			t.close()
 			continue
 		}
-		go t.receiveLoop()
+		go t.begin()
 	}
 }
 
-// A tcpConn is one connection of the server. Its receive loop reads records,
-// runs inline procedures and gives the others to workers; whoever has a reply
-// writes it, together with those of others that are ready.
+// A tcpConn is one connection of the server. The leader reads records and runs calls, or gives them
+// to workers. A goroutine that has a reply writes it, together with others that are ready.
 type tcpConn struct {
 	// Set once.
 	srv     *Server
@@ -69,7 +70,9 @@ type tcpConn struct {
 	remote  net.Addr
 	account *mem.Account // of the server's budget
 
-	// Owned by the receive loop.
+	receiver receiver
+
+	// Owned by the leader of receiver.
 	rd   *recordReader
 	peer peer
 	half bool // a deadline for the rest of a record is set
@@ -106,6 +109,7 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
+	t.receiver.init(&s.pool, t.receive)
 	t.peer.init(t.remote)
 	t.peer.origin.local = addrPortOf(nc.LocalAddr())
 	t.peer.origin.watch(t.fate)
@@ -113,10 +117,9 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	return t
 }
 
-func (t *tcpConn) lines() *lines   { return &t.work }
-func (t *tcpConn) lend(*Call) bool { return false }
-func (t *tcpConn) usage() *usage   { return &t.used }
-func (t *tcpConn) abort()          { t.close() }
+func (t *tcpConn) lines() *lines { return &t.work }
+func (t *tcpConn) usage() *usage { return &t.used }
+func (t *tcpConn) abort()        { t.close() }
 
 func (t *tcpConn) request(*Call) *rpcrdma.Request { return nil }
 
@@ -154,14 +157,33 @@ func (p *socketPart) put() {
 	p.rec, p.out, p.bufs, p.held = nil, nil, p.bufs[:0], 0
 }
 
-// receiveLoop reads calls until the connection ends, and then waits for those that run.
-func (t *tcpConn) receiveLoop() {
+// begin is the first leader of a connection.
+func (t *tcpConn) begin() {
 	var err error
-	if t.peer.owner, err = t.srv.owners.of(t.nc); err == nil {
-		t.srv.pool.join(&t.work, t.peer.client())
-		defer t.srv.pool.leave(&t.work)
-		err = t.receive()
+	if t.peer.owner, err = t.srv.owners.of(t.nc); err != nil {
+		t.end(err)
+		return
 	}
+	t.srv.pool.join(&t.work, t.peer.client())
+	t.srv.leads.Join(&t.receiver)
+	t.receive()
+}
+
+// receive is the leader from then on: it reads calls until the connection ends, and then waits for
+// those that run, or until a follower leads.
+func (t *tcpConn) receive() {
+	err, leads := t.readCalls()
+	if !leads {
+		t.flush() // the reply of the last call, which has waited
+		return
+	}
+	t.srv.leads.Leave(&t.receiver)
+	t.end(err)
+	t.srv.pool.leave(&t.work)
+}
+
+// end ends a connection that is not read from any more.
+func (t *tcpConn) end(err error) {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
 		t.srv.log.Warn("connection cut off", "peer", t.remote, "error", err)
 	}
@@ -179,7 +201,8 @@ func (t *tcpConn) receiveLoop() {
 	t.srv.remove(t)
 }
 
-func (t *tcpConn) receive() error {
+// readCalls reads and serves calls until there is an error, or leads is false: a follower does.
+func (t *tcpConn) readCalls() (err error, leads bool) {
 	for {
 		// Entered before the record is read, not after: a client with too many calls is not read
 		// from, and TCP tells it so; nothing is dropped. Replies that wait for this loop leave
@@ -187,7 +210,7 @@ func (t *tcpConn) receive() error {
 		if !t.calls.tryEnter() {
 			t.flush()
 			if !t.calls.enter() {
-				return net.ErrClosed
+				return net.ErrClosed, true
 			}
 		}
 		t.charged = 0
@@ -195,7 +218,7 @@ func (t *tcpConn) receive() error {
 		if err != nil {
 			t.account.Give(int64(t.charged))
 			t.calls.leave(0)
-			return err
+			return err, true
 		}
 		if t.half {
 			t.half = false
@@ -207,7 +230,11 @@ func (t *tcpConn) receive() error {
 		c.Ctx, c.Remote = t.ctx, t.remote
 		c.args.Reset(rec.B, nil)
 		c.res.Reset(c.socket.begin(rec))
-		t.srv.serve(c, &t.peer)
+		c.here, c.ownLoop, c.more = &t.receiver, true, t.rd.more()
+		t.receiver.row.Count(c.more || !t.calls.only())
+		if !t.srv.serve(c, &t.peer) {
+			return nil, false
+		}
 	}
 }
 
@@ -255,6 +282,23 @@ func (t *tcpConn) charge(n int) error {
 	}
 }
 
+func (t *tcpConn) uncork(*Call) { t.flush() }
+
+// inputWaits is true where it is not known.
+func (t *tcpConn) inputWaits(*Call) bool {
+	sc, ok := t.nc.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	n := 0
+	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return err != nil || n > 0
+}
+
 // buffer gives a pooled buffer that is released with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
 	if n < 0 || !t.account.Take(int64(n)) {
@@ -265,10 +309,15 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	return c.socket.buffer(n)
 }
 
-// reply queues the reply. The receive loop flushes before it waits for the
-// peer; everybody else writes at once, unless somebody does already.
+// reply queues the reply. The leader flushes before it waits for the peer; all others write at
+// once, unless another goroutine does already.
 func (t *tcpConn) reply(c *Call) {
-	later := c.onLoop
+	// To write a long reply can take as long as the client likes, who may be writing a call itself.
+	if c.leads() && recordSize(&c.res) > tcpWindow {
+		c.here.lead.Busy(c.run)
+		c.here = nil
+	}
+	later := c.leads()
 	var batch []*Call
 	t.mu.Lock()
 	t.out = append(t.out, c)

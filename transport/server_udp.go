@@ -40,7 +40,8 @@ func (s *Server) ServeUDP(pc *net.UDPConn) error {
 		return err
 	}
 	s.pool.join(&u.work, u.peer.client())
-	err = u.receive()
+	u.receive()
+	err = <-u.ended
 	u.cancel()
 	s.pool.withdraw(&u.work)
 	u.calls.waitIdle()
@@ -58,7 +59,9 @@ type udpSocket struct {
 	calls  gate
 	work   lines
 
-	peer peer // the current datagram's; owned by the receive loop
+	receiver receiver
+	peer     peer       // the current datagram's; owned by the leader
+	ended    chan error // has the error that ended the socket
 
 	mu   sync.Mutex
 	from map[*Call]udpFrom // of calls in progress
@@ -78,20 +81,25 @@ func (f *udpFrom) mayHave(reply int) bool {
 }
 
 func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
-	u := &udpSocket{srv: s, pc: pc, from: map[*Call]udpFrom{}}
+	u := &udpSocket{srv: s, pc: pc, from: map[*Call]udpFrom{}, ended: make(chan error, 1)}
+	u.receiver.init(&s.pool, u.receive)
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.calls.init(udpCalls, udpCalls*udpReply)
 	u.work.most, u.work.slots = ownWorkers, udpCalls
 	return u, askLocalAddr(pc)
 }
 
-func (u *udpSocket) lines() *lines   { return &u.work }
-func (u *udpSocket) lend(*Call) bool { return false }
+func (u *udpSocket) lines() *lines { return &u.work }
 
 func (u *udpSocket) request(*Call) *rpcrdma.Request { return nil }
 
-// receive handles datagrams until the socket is closed.
-func (u *udpSocket) receive() error {
+func (u *udpSocket) uncork(*Call) {} // it collects none
+
+func (u *udpSocket) inputWaits(*Call) bool { return true }
+
+// receive is the leader from then on: it takes datagrams until the socket is closed or a follower
+// leads.
+func (u *udpSocket) receive() {
 	oob := make([]byte, 128)
 	for {
 		rec := mem.Get(udpRecord + 1)
@@ -99,7 +107,8 @@ func (u *udpSocket) receive() error {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			rec.Put()
-			return err
+			u.ended <- err
+			return
 		case err != nil: // an earlier datagram's error, such as an ICMP message
 			rec.Put()
 			time.Sleep(budgetPoll)
@@ -109,13 +118,16 @@ func (u *udpSocket) receive() error {
 			continue
 		}
 		local, reply := localAddr(oob[:control])
-		u.serve(rec, n, udpFrom{netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), reply, n}, local)
+		if !u.serve(rec, n, udpFrom{netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), reply, n}, local) {
+			return
+		}
 	}
 }
 
-// serve passes one call to the dispatcher.
-func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) {
+// serve passes one call to the dispatcher. leads is dispatcher.serve's result.
+func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) (leads bool) {
 	c := getCall(u)
+	c.here = &u.receiver
 	c.Ctx, c.Remote = u.ctx, net.UDPAddrFromAddrPort(from.remote)
 	c.args.Reset(rec.B[:n], nil)
 	c.res.Reset(c.socket.begin(rec))
@@ -128,9 +140,9 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 	u.peer.origin.local = here
 	if u.peer.owner, err = u.srv.owners.bounded(u.srv.owners.askUDP, here, from.remote); err != nil {
 		u.drop(c)
-		return
+		return true
 	}
-	u.srv.serve(c, &u.peer)
+	return u.srv.serve(c, &u.peer)
 }
 
 // buffer returns no more than a datagram's space.

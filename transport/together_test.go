@@ -22,12 +22,12 @@ func TestRepliesOfCallsThatWaited(t *testing.T) {
 		calls int
 		want  bool
 	}{
-		{"waited", Call{proc: inline, line: &line{}}, short, 2, true},
-		{"the only call", Call{proc: inline, line: &line{}}, short, 1, false},
+		{"waited", Call{proc: inline, standing: standsApart}, short, 2, true},
+		{"the only call", Call{proc: inline, standing: standsApart}, short, 1, false},
 		{"on the receive loop", Call{proc: inline}, short, 2, false},
-		{"a procedure that always waits", Call{proc: other, line: &line{}}, short, 2, false},
+		{"a procedure that always waits", Call{proc: other, standing: standsApart}, short, 2, false},
 		{"no procedure", Call{}, short, 2, false},
-		{"long", Call{proc: inline, line: &line{}}, long, 2, false},
+		{"long", Call{proc: inline, standing: standsApart}, long, 2, false},
 	} {
 		var r rdmaConn
 		r.calls.init(math.MaxInt, math.MaxInt64)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/internal/lead"
 )
 
 // workerIdle is how long a worker that nobody needs stays.
@@ -18,6 +20,7 @@ type workerPool struct {
 	// Set once.
 	run     func(c *Call)                     // runs a call and ends it
 	shed    func(c *Call)                     // ends a call that gets no worker
+	clock   *lead.Clock                       // of the receivers
 	stalled func(name string, inside, of int) // calls of a lane have waited for too long; of those that run, inside are in the file system
 
 	mu sync.Mutex // guards all below
@@ -32,106 +35,156 @@ type workerPool struct {
 }
 
 type worker struct {
-	work  chan *Call
+	work  chan job
 	since time.Time // when it became idle
 }
 
-// A start is a call that has been counted, and the worker that is to run it once mu is unlocked.
-// The zero value starts nothing.
-type start struct {
+// A job is what a worker does: it runs a call, or f.
+type job struct {
 	c *Call
+	f func() // a receive loop
+}
+
+// A start is a job, and the worker that does it once mu is unlocked. A call has its share already;
+// one whose goroutine waits in Call.Busy has no worker.
+type start struct {
+	job
 	w *worker // nil: a new one, which wg counts already
 }
 
-// submit has c run on a worker, now or when its turn comes. With lends the receive loop may run it
-// in place of a worker: to wake a thread takes longer than most calls do. It returns false, and c
-// is still the caller's, where calls of the same connection and lane have waited in vain, and none
-// of the lane has ended since.
-func (p *workerPool) submit(c *Call, lends bool) bool {
-	s, taken := p.admit(c, lends)
+// A share of a lane, as it is asked for.
+type verdict uint8
+
+const (
+	shareTaken    verdict = iota
+	shareQueued           // the call waits for it, and is the pool's
+	shareHopeless         // calls of the connection and lane have waited in vain, and none of the lane has ended since
+)
+
+// submit makes a worker run c, now or when its turn comes. It returns false, and c is still the
+// caller's, where c would wait in vain.
+func (p *workerPool) submit(c *Call) bool {
+	p.mu.Lock()
+	v := p.admit(c, false)
+	var s start
+	if v == shareTaken {
+		c.become(standsApart)
+		s = p.assign(job{c: c})
+	}
+	p.mu.Unlock()
 	p.start(s)
-	return taken
+	return v != shareHopeless
 }
 
-// admit counts c, or queues it. It returns false where c waits in vain.
-func (p *workerPool) admit(c *Call, lends bool) (s start, taken bool) {
+// share is for a call with a goroutine of its own. begun: its procedure runs, and the goroutine
+// waits for c.turn where c is queued; else a worker runs c later.
+func (p *workerPool) share(c *Call, begun bool) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.admit(c, begun)
+}
+
+// admit gives c a share of its lane, or queues it. The caller holds mu.
+func (p *workerPool) admit(c *Call, begun bool) verdict {
 	l := p.line(c.via.lines(), c.lane)
 	switch {
 	case l.head == nil && p.mayBegin(l):
 		p.begin(l)
 		c.line = l
-		if lends && c.via.lend(c) {
-			p.wg.Add(1)
-			return start{}, true
-		}
-		return p.assign(c), true
+		return shareTaken
 	case l.hopeless() && c.proc.Busy != nil:
-		return start{}, false
+		return shareHopeless
 	}
+	if begun {
+		c.turn = make(chan bool, 1)
+	}
+	c.become(standsQueued)
 	p.push(l, c)
 	p.watchLines()
-	return start{}, true
+	return shareQueued
 }
 
-// assign chooses the worker of c, which has been counted. The caller holds mu.
-func (p *workerPool) assign(c *Call) start {
+// assign chooses the worker of a job. The caller holds mu.
+func (p *workerPool) assign(j job) start {
 	n := len(p.idle) - 1
 	if n < 0 {
 		p.wg.Add(1)
-		return start{c: c}
+		return start{job: j}
 	}
 	w := p.idle[n]
 	p.idle = p.idle[:n]
-	return start{c, w}
+	return start{j, w}
 }
 
-// start hands a call to its worker, without mu.
+// start hands a job to its worker, without mu.
 func (p *workerPool) start(s start) {
 	switch {
-	case s.c == nil:
+	case s.c == nil && s.f == nil:
+	case s.c != nil && s.c.turn != nil:
+		s.c.turn <- true
 	case s.w == nil:
-		go p.workLoop(&worker{work: make(chan *Call, 1)}, s.c)
+		go p.workLoop(&worker{work: make(chan job, 1)}, s.job)
 	default:
 		// Never waits: the worker is off the stack, so there is no other sender, and its channel
 		// holds one.
-		s.w.work <- s.c
+		s.w.work <- s.job
 	}
 }
 
-// workLoop runs calls until it is retired: first c, then those that wait for a worker,
-// then whatever is submitted.
-func (p *workerPool) workLoop(w *worker, c *Call) {
+// follow makes a worker run f, a receive loop.
+func (p *workerPool) follow(f func()) {
+	p.mu.Lock()
+	s := p.assign(job{f: f})
+	p.mu.Unlock()
+	p.start(s)
+}
+
+// workLoop does jobs until it is retired. After a call it runs those that wait for a worker.
+func (p *workerPool) workLoop(w *worker, j job) {
 	defer p.wg.Done()
-	for ; c != nil; c = <-w.work {
-		for c != nil {
-			l := c.line // c is another call's when it has been run
-			p.run(c)
-			var more bool
-			if c, more = p.done(w, l); !more {
-				return
-			}
+	for ok := true; ok; j, ok = <-w.work {
+		stays := false
+		if j.c != nil {
+			stays = p.runCalls(w, j.c)
+		} else {
+			j.f()
+			stays = p.rest(w)
+		}
+		if !stays {
+			return
 		}
 	}
 }
 
-// runLent runs a call on a receive loop, and then starts the calls that may begin after its end.
-func (p *workerPool) runLent(c *Call) {
-	defer p.wg.Done()
-	l := c.line // c is another call's when it has been run
-	p.run(c)
-	for s := p.doneLent(l); s.c != nil; s = p.following(l) {
-		p.start(s)
+// runCalls runs c, and then calls that wait for a worker. It reports whether w is idle afterwards;
+// else w ends.
+func (p *workerPool) runCalls(w *worker, c *Call) (stays bool) {
+	for {
+		l := c.line // c is another call's when it has been run
+		p.run(c)
+		var more bool
+		if c, more = p.done(w, l); c == nil {
+			return more
+		}
 	}
 }
 
-// doneLent ends a call of l that has run on a receive loop, and returns one that may begin.
-func (p *workerPool) doneLent(l *line) start {
+// rest puts w on the stack; false when it is to end instead.
+func (p *workerPool) rest(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.park(w)
+}
+
+// release ends a call of l that no worker has run, and starts the calls that may begin after it.
+func (p *workerPool) release(l *line) {
+	p.mu.Lock()
 	p.end(l)
-	return p.startNext(l)
+	s := p.startNext(l)
+	p.mu.Unlock()
+	for ; s.c != nil; s = p.following(l) {
+		p.start(s)
+	}
 }
 
 // following returns one more call that may begin after a call of l has ended: one end may make room
@@ -148,8 +201,17 @@ func (p *workerPool) startNext(l *line) start {
 	if c == nil {
 		return start{}
 	}
-	c.line = next
-	return p.assign(c)
+	p.grant(next, c)
+	if c.turn != nil {
+		return start{job: job{c: c}}
+	}
+	return p.assign(job{c: c})
+}
+
+// grant gives c, which was queued, its share of the lane. The caller holds mu.
+func (p *workerPool) grant(l *line, c *Call) {
+	c.line = l
+	c.become(standsApart)
 }
 
 // done ends a call of l. It returns the next one for this worker, or puts the worker on
@@ -169,12 +231,17 @@ func (p *workerPool) take(w *worker, l *line) (c *Call, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end(l)
-	next, c := p.next(l)
-	if c == nil {
-		return nil, p.park(w)
+	for {
+		next, c := p.next(l)
+		if c == nil {
+			return nil, p.park(w)
+		}
+		p.grant(next, c)
+		if c.turn == nil {
+			return c, true
+		}
+		c.turn <- true // never waits: it holds one
 	}
-	c.line = next
-	return c, true
 }
 
 // park puts w on the stack; false when it is to end instead. The caller holds mu.

@@ -20,7 +20,7 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 		p.join(&via.work, via.peer.client())
 		start := func(n int) {
 			for range n {
-				p.submit(&Call{via: via}, false)
+				p.submit(&Call{via: via})
 			}
 			synctest.Wait()
 		}

@@ -40,8 +40,8 @@ const Tick = 2 * time.Millisecond
 type state uint64
 
 const (
-	receiving state = iota // the leader receives; the clock is stopped
-	ticking                // the leader receives; the clock runs on from an earlier run
+	receiving state = iota // the leader receives; the clock does not tick for it
+	ticking                // the leader receives; the clock still ticks for it
 	running                // the leader runs a request, which the clock has not seen
 	late                   // the leader runs a request that the clock has seen once
 	states
@@ -78,19 +78,17 @@ type Leader struct {
 
 	// set once, by Init
 	follow  func()
-	every   time.Duration
+	clock   *Clock
 	onState func(from, to state) // not nil in tests: called for each arrow of the drawing
 
 	now            atomic.Uint64 // a moment
 	slow, declared atomic.Uint64 // runs that the clock ended, and that Busy ended
-
-	clock *time.Timer // calls tick; made by the first leader that begins a run
 }
 
 // Init is called once, before all other methods. follow starts a goroutine that is the leader from
 // then on. It is called by the clock or by Busy, with no lock held, and must not wait. Where the
-// clock calls it the former leader may have ended already. every is [Tick], but for tests.
-func (l *Leader) Init(every time.Duration, follow func()) { l.every, l.follow = every, follow }
+// clock calls it the former leader may have ended already.
+func (l *Leader) Init(c *Clock, follow func()) { l.clock, l.follow = c, follow }
 
 // Begin is the leader's, before it runs a request. While the request runs nothing is received.
 func (l *Leader) Begin() Run {
@@ -100,17 +98,9 @@ func (l *Leader) Begin() Run {
 		m = moment(l.now.Load())
 	}
 	if m.state() == receiving {
-		l.start()
+		l.clock.add(l)
 	}
 	return next.run()
-}
-
-// start starts the clock.
-func (l *Leader) start() {
-	if l.clock == nil {
-		l.clock = time.AfterFunc(time.Hour, l.tick) // not yet: tick reads clock
-	}
-	l.clock.Reset(l.every)
 }
 
 // End is called after a request has been run. It reports whether its goroutine still is the leader;
@@ -129,12 +119,12 @@ func (l *Leader) Busy(r Run) {
 	}
 }
 
-// tick is the clock's.
-func (l *Leader) tick() {
+// tick is the clock's. It reports whether the clock has to tick again.
+func (l *Leader) tick() (again bool) {
 	switch m := moment(l.now.Load()); m.state() {
 	case ticking:
 		if l.become(m, m.in(receiving)) {
-			return
+			return false
 		}
 	case running:
 		l.become(m, m.in(late))
@@ -145,7 +135,7 @@ func (l *Leader) tick() {
 			l.follow()
 		}
 	}
-	l.clock.Reset(l.every)
+	return true
 }
 
 // become is the one writer of now. It reports false, and changes nothing, where now is not from.

@@ -18,7 +18,7 @@ func in(t *testing.T, f func(t *testing.T, l *Leader, followers *atomic.Int32)) 
 	synctest.Test(t, func(t *testing.T) {
 		var l Leader
 		var n atomic.Int32
-		l.Init(Tick, func() { n.Add(1) })
+		l.Init(NewClock(Tick), func() { n.Add(1) })
 		f(t, &l, &n)
 		time.Sleep(time.Hour)
 		if s := moment(l.now.Load()).state(); s != receiving {
@@ -112,7 +112,7 @@ func TestSlowIsBetweenOneTickAndTwo(t *testing.T) {
 func TestClockThatStops(t *testing.T) {
 	var l Leader
 	var followers, lost atomic.Int32
-	l.Init(time.Nanosecond, func() { followers.Add(1) })
+	l.Init(NewClock(time.Nanosecond), func() { followers.Add(1) })
 	for range 100_000 {
 		if r := l.Begin(); !l.End(r) {
 			lost.Add(1)
@@ -171,7 +171,7 @@ func TestSlowRequestsInARow(t *testing.T) {
 // The steady state allocates nothing.
 func TestAllocs(t *testing.T) {
 	var l Leader
-	l.Init(time.Hour, func() {})
+	l.Init(NewClock(time.Hour), func() {})
 	var row Row
 	l.End(l.Begin()) // makes the clock
 	if n := testing.AllocsPerRun(1000, func() {
@@ -182,5 +182,5 @@ func TestAllocs(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations for each request, want 0", n)
 	}
-	l.clock.Stop()
+	l.clock.timer.Stop()
 }

@@ -88,7 +88,7 @@ func TestModel(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &source{t: t, calls: make(chan *call, 1000), ended: make(chan struct{}), taken: taken}
-			s.lead.Init(Tick, s.follow)
+			s.lead.Init(NewClock(Tick), s.follow)
 			s.lead.onState = func(from, to state) {
 				s.mu.Lock()
 				defer s.mu.Unlock()

@@ -33,8 +33,8 @@ func TestStates(t *testing.T) {
 		for _, from := range m.in {
 			followers := 0
 			var l Leader
-			l.Init(time.Hour, func() { followers++ })
-			l.start()
+			l.Init(NewClock(time.Hour), func() { followers++ })
+			l.clock.add(&l)
 			l.now.Store(uint64(at(7, from)))
 			l.onState = func(from, to state) { taken[[2]state{from, to}] = true }
 			did := m.do(&l)
@@ -51,7 +51,7 @@ func TestStates(t *testing.T) {
 			if got, want := followers == 1, slices.Contains(m.follows, from); got != want {
 				t.Errorf("%s in state %d: %d followers, want one: %v", m.name, from, followers, want)
 			}
-			l.clock.Stop()
+			l.clock.timer.Stop()
 		}
 	}
 	wantDrawn(t, taken)

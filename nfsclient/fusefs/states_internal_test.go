@@ -33,7 +33,7 @@ func slow(programs []*transport.Program) []*transport.Program {
 		for i := range p.Procs {
 			proc := &p.Procs[i]
 			run := proc.Run
-			proc.Inline, proc.Lane, proc.Short = false, nil, nil
+			proc.Inline, proc.Lane = false, nil
 			proc.Run = func(c *transport.Call) error {
 				pause()
 				defer pause()

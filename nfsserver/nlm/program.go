@@ -186,20 +186,20 @@ func shareBusy(c *transport.Call) {
 }
 
 // laneAfter is the Lane of a procedure with the arguments cookie, some booleans, and lock.
-func (s *Service) laneAfter(booleans int) func(*transport.Call) (int, bool) {
-	return func(c *transport.Call) (int, bool) {
+func (s *Service) laneAfter(booleans int) func(*transport.Call) int {
+	return func(c *transport.Call) int {
 		args := *c.Args
 		args.Opaque(nlm4.MaxObject)
 		for range booleans {
 			args.Bool()
 		}
 		args.Opaque(nlm4.MaxName)
-		return s.srv.Lane(args.Opaque(nlm4.MaxObject)), false
+		return s.srv.Lane(args.Opaque(nlm4.MaxObject))
 	}
 }
 
 // laneOfShare is the Lane of SHARE and UNSHARE: their file handle follows cookie and caller.
-func (s *Service) laneOfShare(c *transport.Call) (int, bool) { return s.laneAfter(0)(c) }
+func (s *Service) laneOfShare(c *transport.Call) int { return s.laneAfter(0)(c) }
 
 // hostOf identifies the client calling.
 func (s *Service) hostOf(c *transport.Call, caller []byte) hostKey {

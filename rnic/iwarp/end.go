@@ -73,7 +73,6 @@ func (s *stream) teardown() {
 	s.rx.stop()
 	s.work.Flush()
 	s.q.Flushed()
-	s.lending.close() // the receive loop may have ended before the last handlers ran, here
 
 	s.mu.Lock()
 	last, quick := s.last, s.quick

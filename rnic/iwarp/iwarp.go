@@ -5,7 +5,6 @@ package iwarp
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,8 @@ func init() { rnic.Register(Name, Open) }
 // A provider is an rnic.StreamProvider: one TCP connection for each QP.
 type provider struct {
 	// set once
-	cfg      rnic.DeviceConfig
-	lentMost int32 // bounds lent
+	cfg rnic.DeviceConfig
 
-	lent   atomic.Int32          // receive loops that are lent
 	latest atomic.Pointer[parts] // of the stream that had the latest batch
 }
 
@@ -39,7 +36,7 @@ func Open(cfg rnic.DeviceConfig) *rnic.Device {
 	if cfg.Dial == nil {
 		cfg.Dial = dial
 	}
-	return rnic.NewDevice(&provider{cfg: cfg, lentMost: int32(lentPerProc * runtime.GOMAXPROCS(0))})
+	return rnic.NewDevice(&provider{cfg: cfg})
 }
 
 // readDepth returns a depth of the read queues within its limits; 0 asks for the default.

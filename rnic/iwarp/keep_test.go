@@ -72,10 +72,11 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 		s := streamOf(d.qp)
 		s.sends.Add(1)
 		synctest.Wait()
-		if s.answered(s.rx.in.Messages()-1, s.sends.Load()-1) {
+		s.rx.came, s.rx.sends = s.rx.in.Messages()-1, s.sends.Load()-1
+		if s.answered() {
 			t.Error("it keeps its thread")
 		}
-		if s.waiting = nil; !s.answered(s.rx.in.Messages()-1, s.sends.Load()-1) {
+		if s.waiting = nil; !s.answered() {
 			t.Error("it keeps no thread for a peer that it has answered")
 		}
 	})

@@ -27,6 +27,8 @@ type receiver struct {
 	busy        bool     // a read filled the small buffer: the next input gets a large one
 	head        int      // bytes that the last read placed directly
 	woken       bool     // a goroutine in CQ.Wait was woken, and not yet yielded to
+	came        uint32   // messages of the peer before the current batch
+	sends       uint32   // posts that ended with a Send before the current batch
 	err         error    // that has ended the input
 	blockThread bool     // the next wait may block the thread; see rxwait.Blocker
 

@@ -26,6 +26,7 @@ type stream struct {
 	q       *rnic.ProviderQP
 	p       *provider
 	waiting func() bool // QPConfig.Waiting; nil: callers cannot drive
+	goOn    func()      // follow
 
 	// set once, before the loops start
 	modes core.Modes
@@ -39,10 +40,9 @@ type stream struct {
 	tx   transmitter
 	rx   receiver
 
-	right   receiveRight
-	lending lending
-	parts   parts
-	sends   atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
+	right receiveRight
+	parts parts
+	sends atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
 	// A wake-up never waits, and a loop that is awake looks again. The receive loop alone closes
@@ -62,7 +62,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
 	s.right.init()
-	s.lending.init(s)
+	s.goOn = s.follow
 	s.parts.latest = &p.latest
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
@@ -125,7 +125,6 @@ func (s *stream) start(ses *session) error {
 
 // PostSend queues work, and sends it unless another goroutine will.
 func (s *stream) PostSend(wrs []rnic.Posted) error {
-	s.answers()
 	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
 		s.sends.Add(1)
 	}
@@ -159,8 +158,7 @@ func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
 
 // rxLoop reads, places and completes until the stream ends, then discards.
 func (s *stream) rxLoop() {
-	s.digest(never) // bytes that came with the start-up frames
-	if s.runLent() {
+	if s.digest(never) { // bytes that came with the start-up frames
 		s.receive()
 	}
 }
@@ -169,18 +167,15 @@ func (s *stream) rxLoop() {
 func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
-		came, sends := s.rx.in.Messages(), s.sends.Load()
+		s.rx.came, s.rx.sends = s.rx.in.Messages(), s.sends.Load()
 		// Read before the batch: a caller that wants the right since then waits for a reply, so the
 		// loop would have to reclaim it at once.
 		offers := err == nil && s.right.wanted()
-		if err == nil {
-			// No linger before an offer: a woken caller takes the right and transmits by itself.
-			s.digest(func() bool { return offers })
-		}
-		s.rx.blockThread = s.answered(came, sends)
-		if !s.runLent() {
+		// No linger before an offer: a woken caller takes the right and transmits by itself.
+		if err == nil && !s.digest(func() bool { return offers }) {
 			return
 		}
+		s.rx.blockThread = s.answered()
 		if offers {
 			s.offerRight()
 		}
@@ -195,19 +190,28 @@ func (s *stream) receive() {
 	}
 }
 
-// answered reports whether the stream has sent as many answers as it got messages since those
-// counts. If so, no other goroutine works on this peer's messages, and none needs the processor of
-// a blocked thread.
-func (s *stream) answered(messages, sends uint32) bool {
-	n := s.rx.in.Messages() - messages
-	return s.waiting == nil && n > 0 && s.sends.Load()-sends >= n
+// answered reports whether the stream has sent as many answers as it got messages since the current
+// batch began. If so, no other goroutine works on this peer's messages, and none needs the
+// processor of a blocked thread.
+func (s *stream) answered() bool {
+	n := s.rx.in.Messages() - s.rx.came
+	return s.waiting == nil && n > 0 && s.sends.Load()-s.rx.sends >= n
+}
+
+// follow is the receive loop from the middle of a batch on, after its handlers. The goroutine that
+// read the batch is not the loop any more, because a handler may wait.
+func (s *stream) follow() {
+	s.handled(true, never)
+	s.rx.blockThread = s.answered()
+	s.receive()
 }
 
 func never() bool { return false }
 
 // digest passes the input to the core and ends the batch. content reports whether the goroutine
-// that receives has all that it waits for.
-func (s *stream) digest(content func() bool) {
+// that receives has all that it waits for. leads is false if another goroutine is the receive loop
+// now (follow).
+func (s *stream) digest(content func() bool) (leads bool) {
 	// After an error the loop goes on: it reads and discards input until the socket ends, so that
 	// closing it does not reset it under our Terminate. fail may be called again; the first counts.
 	bunch := s.q.BeginBatch()
@@ -218,25 +222,35 @@ func (s *stream) digest(content func() bool) {
 	if err != nil {
 		s.fail(err)
 	}
-	s.afterBatch(content)
+	return s.afterBatch(content)
 }
 
 // afterBatch reports the completions of a batch of FPDUs to the ULP. Then it sends the work that
 // the ULP posted meanwhile, and responses to the peer's Reads, in one go. When the handler posted
 // nothing but woke others, they get the processor first, so that their posts leave together: with
 // 32 callers that saves a third of the time.
-func (s *stream) afterBatch(content func() bool) {
+func (s *stream) afterBatch(content func() bool) (leads bool) {
 	s.work.Cork()
 	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued
 	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A batch
 	// that takes long has two (parts).
 	s.parts.begin()
-	ran := s.q.Notify()
+	follow := s.goOn
+	if s.waiting != nil { // callers may drive: the receive side is not this goroutine's to give away
+		follow = nil
+	}
+	ran, leads := s.q.Lead(follow)
+	if leads {
+		s.handled(ran, content)
+	}
+	return leads
+}
+
+// handled ends what afterBatch began, after the handlers.
+func (s *stream) handled(ran bool, content func() bool) {
 	s.parts.end()
-	// A yield lets others post. It does not come before functions that the handlers have lent this
-	// goroutine to.
-	if ran && !s.lending.filled.Load() && !content() && s.work.YieldCorked() {
-		runtime.Gosched()
+	if ran && !content() && s.work.YieldCorked() {
+		runtime.Gosched() // others post meanwhile
 	}
 	s.sendCollected()
 	s.q.NotifySends()
@@ -285,7 +299,6 @@ func (s *stream) txLoop() {
 			s.link.closeWrite()
 		}
 		s.q.Notify()
-		s.lending.spill()
 	}
 }
 
@@ -302,11 +315,22 @@ func (s *stream) wakeTx() {
 // AddTo implements tally.Source, for a stream that has been started.
 func (s *stream) AddTo(t tally.Table) {
 	s.right.AddTo(t)
-	t.Add("run_on_receiver", s.lending.lead.Counts().Tally())
 	t.Add("early_flush", s.parts.tally.Counts())
 	if l, ok := s.link.(*tcpLink); ok {
 		l.wait.AddTo(t)
 	}
+}
+
+// Uncork is as rnic.Scheduler has it.
+func (s *stream) Uncork() {
+	s.parts.end()
+	s.sendCollected()
+}
+
+// InputWaits is as rnic.Scheduler has it.
+func (s *stream) InputWaits() bool {
+	l, ok := s.link.(*tcpLink)
+	return !ok || l.waits()
 }
 
 // Wait returns when the loops have ended.

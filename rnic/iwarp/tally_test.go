@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/tally"
@@ -16,20 +15,15 @@ import (
 
 // TestMechanismsOfDevice: a device has the decisions of all its streams, also of ended ones.
 func TestMechanismsOfDevice(t *testing.T) {
-	a, b := newLender(t, time.Hour, func(*rnic.QP) {})
-	for b.dev.Mechanisms()["run_on_receiver"].Won == 0 { // the handler may run on the transmit loop, which does not lend
-		b.message(t, a)
-	}
+	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
+	join(t, a, b)
 	names := slices.Sorted(maps.Keys(b.dev.Mechanisms()))
-	if want := []string{"block", "caller_receive", "early_flush", "poller_mask", "run_on_receiver", "spin", "yield"}; !slices.Equal(names, want) {
+	if want := []string{"block", "caller_receive", "early_flush", "poller_mask", "spin", "yield"}; !slices.Equal(names, want) {
 		t.Errorf("over TCP: mechanisms %v, want %v", names, want)
 	}
-	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // it waits for more
+	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // it waits for input
 	b.qp.Close()
 	after := b.dev.Mechanisms()
-	if after["run_on_receiver"].Won == 0 {
-		t.Error("after the end of the stream: run_on_receiver has won 0, want more")
-	}
 	if after["spin"] == (tally.Counts{}) {
 		t.Error("after the end of the stream: spin has no decisions, want some")
 	}
@@ -44,23 +38,6 @@ func tallyOf(qp *rnic.QP) tally.Table {
 	t := tally.Table{}
 	streamOf(qp).AddTo(t)
 	return t
-}
-
-// A run of the loop is lost where the function declares that it may wait.
-func TestLendsAreCounted(t *testing.T) {
-	grouping(t, func(g *grouper, msn *uint32) {
-		s := streamOf(g.qp)
-		g.after = []time.Duration{held}
-		g.say(messages(msn, 1))
-		synctest.Wait()
-		s.lending.lead.Busy(s.lending.lead.Current())
-		if got, want := tallyOf(g.qp)["run_on_receiver"], (tally.Counts{Lost: 1}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		close(g.hold)
-		close(g.over)
-		g.hearULPDU()
-	})
 }
 
 // TestCallerReceivesAreCounted: a caller that receives wins if it releases the right by itself, and

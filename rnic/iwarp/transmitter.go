@@ -49,7 +49,7 @@ func (t *transmitter) runInline(budget int) {
 	} else {
 		t.handOver()
 	}
-	if t.s.q.OwesNotify() && !t.s.lending.tells() {
+	if t.s.q.OwesNotify() {
 		t.s.wakeTx()
 	}
 }
@@ -89,7 +89,6 @@ func (t *transmitter) runLoop() {
 		if err == nil && o == full {
 			// Completions are reported now: the peer can keep the socket full for any time.
 			t.s.q.NotifySends()
-			t.s.lending.spill()
 			err = t.link.waitWritable()
 		}
 		if err != nil {
@@ -97,7 +96,6 @@ func (t *transmitter) runLoop() {
 			return
 		}
 		t.s.q.NotifySends()
-		t.s.lending.spill()
 		t.burst.Add(n)
 		// GiveUp, in failed, comes without Rest: after an error teardown flushes the queue.
 		if o == idle && t.s.work.Rest() {

@@ -62,6 +62,6 @@ package roce
 //
 // Lock order: spare.mu, control.mu (the CM and its event handlers), endpoint.mu, then the locks
 // of core and rnic. ports.mu comes after control.mu, groups.mu after endpoint.mu. transmitter.mu,
-// timers.mu and port.mu come last, one at a time. Handlers run under no lock but port.receiving.
-// That comes before all others; only receive loops take it, so that one at a time handles
-// packets.
+// timers.mu and port.mu come last, one at a time. Handlers run under no lock, but with the token of
+// port.receiving. That comes before all locks; only receive loops take it, so that one at a time
+// handles packets.

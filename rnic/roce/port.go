@@ -35,7 +35,9 @@ type port struct {
 	control control
 	groups  groups
 
-	receiving sync.Mutex // held by a receive loop that handles packets, including the QPs' handlers
+	// receiving has a token while a receive loop handles packets, including the QPs' handlers. It
+	// is no mutex, for another goroutine can take over the loop in between (receiver.follow).
+	receiving chan struct{}
 
 	users int // guarded by ports.mu
 
@@ -80,7 +82,7 @@ func openPort(at netip.AddrPort, wrap func(udp.Wire) udp.Wire) (*port, error) {
 	if wrap != nil {
 		w = wrap(w)
 	}
-	t := &port{key: at, wire: w, users: 1, wake: make(chan struct{}, 1)}
+	t := &port{key: at, wire: w, users: 1, wake: make(chan struct{}, 1), receiving: make(chan struct{}, 1)}
 	t.core = core.NewPort(at.Addr(), t.control.general)
 	t.tx.t, t.tx.joining = t, newJoinMonitor(at.Addr())
 	t.control.init(t)

@@ -13,13 +13,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A receiver is a receive loop's state. The port's address has one, and each multicast group.
+// A receiver is a receive loop: that of the port's address, and one for each multicast group. Its
+// fields are those of the goroutine that runs it, which can change inside a CQ handler (follow).
 type receiver struct {
 	t     *port
 	wire  udp.Receiver
-	qps   []*core.QP  // the current packet's QPs
-	batch []*endpoint // endpoints with packets in the batch
-	woken bool        // a handler has woken a goroutine that waits for completions
+	goOn  func() // follow; made once
+	woken bool   // the batch has woken a goroutine that waits for completions
+
+	// the packets that one Receive has returned, and those of them that are taken together
+	n, from int
+	at      core.Instant
+	qps     []*core.QP  // of the packet in hand
+	batch   []*endpoint // that the packets are for
+	next    int         // in batch: the first whose handlers have not run
+	ran     bool        // a handler has run
+	held    bool        // the turn to transmit is held
 }
 
 // packetsPerTurn is how many packets to handle before sending the results. A peer with its whole
@@ -28,14 +37,20 @@ const packetsPerTurn = 32
 
 // receiveLoop handles packets until the socket is closed.
 func (t *port) receiveLoop(w udp.Receiver) {
-	r := receiver{t: t, wire: w}
+	r := &receiver{t: t, wire: w}
+	r.goOn = r.follow
+	r.loop()
+}
+
+// loop is the receive loop until the socket is closed or another goroutine follows.
+func (r *receiver) loop() {
 	for {
-		n, err := w.Receive(!r.woken) // the woken goroutine runs next on this processor
+		n, err := r.wire.Receive(!r.woken) // the woken goroutine runs next on this processor
 		switch {
 		case err == nil:
-			r.woken = false
-			for i := 0; i < n; i += packetsPerTurn {
-				r.take(i, min(n, i+packetsPerTurn))
+			r.woken, r.n, r.from = false, n, 0
+			if !r.takeAll() {
+				return
 			}
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -45,17 +60,42 @@ func (t *port) receiveLoop(w udp.Receiver) {
 	}
 }
 
-// take passes a batch's packets to the cores, runs each QP's handlers once, and sends the results
-// together: answers, and the work posted by handlers.
+// follow goes on for a goroutine that has run a handler which may wait: with the rest of the batch,
+// and then as a loop on a goroutine of the port's, since the caller's may have to end before that.
+func (r *receiver) follow() {
+	r.ran = true
+	if !r.notify() {
+		return
+	}
+	r.from += packetsPerTurn
+	if r.takeAll() {
+		go r.loop()
+	}
+}
+
+// takeAll takes all packets that were received, from r.from on. leads is false if another goroutine
+// is the receive loop now.
+func (r *receiver) takeAll() (leads bool) {
+	for ; r.from < r.n; r.from += packetsPerTurn {
+		r.take(r.from, min(r.n, r.from+packetsPerTurn))
+		if !r.notify() {
+			return false
+		}
+	}
+	return true
+}
+
+// take gives packets of the batch to the cores. From then on to the end of notify no other receive
+// loop of the port takes any.
 func (r *receiver) take(from, to int) {
-	t, at := r.t, now()
-	t.receiving.Lock()
-	defer t.receiving.Unlock()
-	held := t.tx.takeTurn()
+	t := r.t
+	r.at = now()
+	t.receiving <- struct{}{} // until notify ends, maybe on another goroutine
+	r.held, r.ran, r.next = t.tx.takeTurn(), false, 0
 	for i := from; i < to; i++ {
 		network, datagram, good := r.wire.Packet(i)
 		var drop core.Drop
-		r.qps, drop = t.core.Receive(at, network, datagram, good, r.qps[:0])
+		r.qps, drop = t.core.Receive(r.at, network, datagram, good, r.qps[:0])
 		for _, qp := range r.qps {
 			e := qp.Owner().(*endpoint)
 			if drop == core.DropState {
@@ -72,26 +112,40 @@ func (r *receiver) take(from, to int) {
 			}
 		}
 	}
-	ran := false
-	for _, e := range r.batch {
+}
+
+// notify runs the handlers once for each QP that packets came for, and sends what that made:
+// answers, and what the handlers posted, leave in one go. leads is false if another goroutine does
+// the rest (follow).
+func (r *receiver) notify() (leads bool) {
+	t := r.t
+	for r.next < len(r.batch) {
+		e := r.batch[r.next]
+		r.next++
 		e.touched = false
 		if e.spoke {
 			e.spoke = false
-			e.heard.Store(int64(at))
+			e.heard.Store(int64(r.at))
 		}
-		ran = e.q.Notify() || ran
+		ran, leads := e.q.Lead(r.goOn)
+		if !leads {
+			return false
+		}
+		r.ran = ran || r.ran
 		r.woken = e.q.Woken() || r.woken
 	}
-	if ran && held && !t.tx.pending() {
+	if r.ran && r.held && !t.tx.pending() {
 		runtime.Gosched() // woken goroutines post before the batch leaves
 	}
 	for i, e := range r.batch {
 		t.afterChange(e)
-		held = t.tx.enqueue(e) || held
+		r.held = t.tx.enqueue(e) || r.held
 		r.batch[i] = nil
 	}
 	r.batch = r.batch[:0]
-	if held {
+	if r.held {
 		t.tx.run()
 	}
+	<-t.receiving
+	return true
 }

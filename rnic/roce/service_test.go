@@ -71,7 +71,7 @@ func stillPort(t *testing.T) *port {
 	at, _ := hosts(t)
 	s := newSide(t, Open(rnic.DeviceConfig{}), rnic.RC).bind(at)
 	was := rnic.EndpointOf(s.qp).(*endpoint).bound.Load().port
-	p := &port{key: was.key, wire: was.wire, core: was.core, wake: make(chan struct{}, 1)}
+	p := &port{key: was.key, wire: was.wire, core: was.core, wake: make(chan struct{}, 1), receiving: make(chan struct{}, 1)}
 	p.tx.t, p.tx.busy = p, true
 	p.control.init(p)
 	return p

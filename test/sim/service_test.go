@@ -90,7 +90,7 @@ type service struct {
 }
 
 // ServeRPC serves a call where it is or later.
-func (s *service) ServeRPC(r *rpcrdma.Request) {
+func (s *service) ServeRPC(r *rpcrdma.Request) (leads bool) {
 	xid := binary.BigEndian.Uint32(r.Msg.Stream)
 	p := s.plans[xid]
 	s.mu.Lock()
@@ -100,16 +100,17 @@ func (s *service) ServeRPC(r *rpcrdma.Request) {
 	if p == nil || again {
 		s.fail("call %x is served, seen before: %v", xid, again)
 		r.Drop()
-		return
+		return true
 	}
 	if p.late == 0 {
 		s.serve(r, p)
-		return
+		return true
 	}
 	s.served.Go(func() {
 		time.Sleep(p.late)
 		s.serve(r, p)
 	})
+	return true
 }
 
 func (s *service) serve(r *rpcrdma.Request, p *plan) {

@@ -33,7 +33,7 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	k := start(t, f)
 	byWorker := make(chan uint64, 100)
 	leader := &k.s.reader.lead
-	leader.Init(time.Hour, k.s.startReader) // the machine may be slow
+	leader.Init(lead.NewClock(time.Hour), k.s.startReader) // the machine may be slow
 	k.s.workers.run = func(r *request) {
 		if leader.Current() == 0 {
 			byWorker <- r.unique
@@ -83,7 +83,7 @@ func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 	k := start(t, f)
 	byWorker := make(chan uint32, 100)
 	leader := &k.s.reader.lead
-	leader.Init(time.Hour, k.s.startReader) // the machine may be slow
+	leader.Init(lead.NewClock(time.Hour), k.s.startReader) // the machine may be slow
 	k.s.workers.run = func(r *request) {
 		if leader.Current() == 0 {
 			byWorker <- r.opcode

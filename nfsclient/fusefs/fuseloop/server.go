@@ -43,7 +43,7 @@ func newServer(fd int, fs fuse.RawFileSystem, opts *fuse.MountOptions) (*Server,
 	s.buffers.init(maxWrite(opts))
 	s.next = s.buffers.largest()
 	s.workers.run = s.serve
-	s.reader.lead.Init(lead.Tick, s.startReader)
+	s.reader.lead.Init(lead.NewClock(lead.Tick), s.startReader)
 	if err := s.init(); err != nil {
 		dev.close()
 		return nil, err

@@ -330,7 +330,7 @@ func (w *Work) ClaimCorked() (mine bool) {
 func (w *Work) YieldCorked() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sq.Waiting() > 0 || w.irq.waiting() {
+	if w.sq.Waiting() > 0 || w.irq.waiting() || w.turn.gate != gateCorked {
 		return false
 	}
 	w.turn.yield()
