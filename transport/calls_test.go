@@ -99,7 +99,7 @@ func manyCalls(t *testing.T, c *Client) {
 	wg.Wait()
 }
 
-// oneOf does one call that checks itself.
+// oneOf makes one call that checks itself.
 func oneOf(c *Client, g, i int) error {
 	switch i % 3 {
 	case 0:
@@ -124,7 +124,7 @@ func oneOf(c *Client, g, i int) error {
 	return nil
 }
 
-// The calls that a file system makes most allocate nothing once they have run.
+// A file system's most frequent calls allocate nothing after the first run.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools drop at random under the race detector")
@@ -156,8 +156,8 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// TestTimerThatLostToItsReply: an attempt that ended at the very moment when its reply came has
-// succeeded, and its timer has fired. The call that uses the same memory next is given up in time.
+// TestTimerThatLostToItsReply: an attempt that ended at the moment of its reply has succeeded,
+// and its timer has fired. The next call with the same memory times out correctly.
 func TestTimerThatLostToItsReply(t *testing.T) {
 	k := new(Client).newOutCall()
 	k.arm(now())

@@ -1,4 +1,4 @@
-// Lanes: which calls may have a worker, so that what one file system keeps waiting stops no other.
+// Lanes: which calls may have a worker, so that a stuck file system stops no other.
 
 package transport
 
@@ -9,92 +9,92 @@ import (
 	"time"
 )
 
-// Calls that may wait for the same thing, such as one exported file system, are of one lane
-// (Procedure.Lane); all that wait for nothing in particular are of lane 0. A worker
-// costs a thread of the kernel's while its procedure waits there, and a procedure that waits
-// for a disk cannot be interrupted. So a call gets a worker only if
+// Calls that may wait for the same thing, such as an exported file system, share a lane
+// (Procedure.Lane); all others are in lane 0. A waiting worker costs a kernel thread, and a
+// procedure waiting for a disk cannot be interrupted. So a call gets a worker only if
 //
-//   - its lane, beyond the few workers that each lane has to itself, then has no more
-//     than it leaves to the others;
-//   - its client has no more of the lane than it leaves to other clients;
-//   - its connection has no more calls running in the lane than it may have beside them.
+//   - its lane, beyond the few workers reserved for each lane, has at most as many as it leaves to
+//     other lanes;
+//   - its client has at most as many in the lane as it leaves to other clients;
+//   - its connection has at most as many calls running in the lane as it may have beside them.
 //
-// By halving, lanes whose workers never come back leave some to the next, however many there
-// are. Calls that get no worker wait in a line, one for each connection and lane. A
-// worker that becomes free goes to the clients of a lane in turn, and to the connections of
-// a client in turn.
+// This halving leaves workers for further lanes even if earlier lanes never return theirs. Calls
+// without a worker wait in a line, one for each connection and lane. A free worker goes to a
+// lane's clients in turn, and to a client's connections in turn.
 //
-// All below is guarded by workerPool.mu.
+// workerPool.mu guards all below.
 
 // A schedule is the state of all lanes.
 type schedule struct {
 	// Set once.
-	workers int // of all lanes
-	most    int // that a lane has to itself
+	workers int // for all lanes
+	most    int // most that a lane can have reserved
 
-	reserve int // workers that each lane has to itself
+	reserve int // workers reserved for each lane
 	lanes   []*lane
 	clients map[clientKey]*client
-	spare   int     // workers that nobody has and that are nobody's own
-	waiting []*line // those with calls, in no order
+	spare   int     // free workers that are not reserved
+	waiting []*line // lines with calls, unordered
 }
 
-// A lane has the workers of all calls that may wait for the same thing.
+// A lane has the workers for all calls that may wait for the same thing.
 type lane struct {
 	name    string
 	running int
-	inside  atomic.Int32 // of running: those in their procedure, and not in Call.Buffer; others wait for clients to take replies. No lock guards it
-	ended   uint64       // calls so far
-	turn    []*share     // those with a line in their turn, the next one first
+	// inside counts the running calls in their procedure, outside Call.Buffer. The others wait
+	// for clients to read replies. No lock guards it.
+	inside atomic.Int32
+	ended  uint64   // finished calls so far
+	turn   []*share // shares with a line in turn, the next one first
 }
 
-// A clientKey tells clients apart: by address, as conns.go does, and on this machine by user.
+// A clientKey distinguishes clients: by address, like conns.go, and on this machine by user.
 type clientKey struct {
 	host  netip.Prefix
 	owner Owner
 }
 
-// A client is whom connections are from.
+// A client is a source of connections.
 type client struct {
 	key    clientKey
 	conns  int
-	shares []*share // by lane, as far as it has made calls; nil: none there
+	shares []*share // by lane; nil: no calls there yet
 }
 
-// A share is what a client has of a lane.
+// A share is a client's share of a lane.
 type share struct {
 	lane    *lane
 	running int
 	inTurn  bool    // it is in lane.turn
-	turn    []*line // those that wait and whose connection may have one more worker, the next first
+	turn    []*line // waiting lines that may have another worker, the next first
 }
 
-// A line is the calls of one connection in one lane.
+// A line is a connection's calls in one lane.
 type line struct {
 	conn       *lines
 	share      *share
 	running    int
 	waiting    int
-	head, tail *Call     // those that wait
+	head, tail *Call     // waiting calls
 	inTurn     bool      // it is in share.turn
-	index      int       // in schedule.waiting, while some wait
-	since      time.Time // while some wait: when a call of it last began or ended, or they began to
+	index      int       // in schedule.waiting, while calls wait
+	since      time.Time // while calls wait: last begin or end of a call, or begin of the wait
 	overdue    bool      // calls have waited in vain, and none has begun or ended since
-	overdueAt  uint64    // lane.ended then
+	overdueAt  uint64    // lane.ended at that time
 }
 
-// lines is the calls of one connection.
+// lines are a connection's calls.
 type lines struct {
 	// Set once, by join.
-	most   int // calls of one lane that run at once
-	slots  int // calls that the connection may have at once
+	most   int // most concurrent calls in one lane
+	slots  int // most calls that the connection may have
 	client *client
 
 	running, waiting int
-	byLane           []*line // as far as there were calls; nil: none there yet
+	byLane           []*line // nil: no calls there yet
 }
 
-// init makes the lanes of the names, and lane 0 before them.
+// init creates lane 0 and the named lanes.
 func (s *schedule) init(workers, reserve int, names []string) {
 	s.workers, s.most = workers, reserve
 	s.lanes = []*lane{{}}
@@ -105,20 +105,21 @@ func (s *schedule) init(workers, reserve int, names []string) {
 	s.divide()
 }
 
-// divide shares the workers out among the lanes that there are.
+// divide distributes the workers among the current lanes.
 func (s *schedule) divide() {
 	n := len(s.lanes)
 	workers := max(s.workers, 2*n)
 	if s.reserve = max(1, min(s.most, workers/(2*n))); n == 1 {
-		s.reserve = workers // there is none to leave any to
+		s.reserve = workers // there is no other lane
 	}
 	s.spare = workers - n*s.reserve
 	for _, l := range s.lanes {
-		s.spare -= max(0, l.running-s.reserve) // less than none, until some have ended, where lanes have come
+		// Negative after new lanes, until some calls have ended.
+		s.spare -= max(0, l.running-s.reserve)
 	}
 }
 
-// name gives lane i another name; one more than there are is made.
+// name renames lane i, or adds it if i is the number of lanes.
 func (s *schedule) name(i int, name string) {
 	if i == len(s.lanes) {
 		s.lanes = append(s.lanes, &lane{})
@@ -127,12 +128,12 @@ func (s *schedule) name(i int, name string) {
 	s.lanes[i].name = name
 }
 
-// join makes the lines of a new connection.
+// join registers a new connection's lines.
 func (s *schedule) join(conn *lines, key clientKey) {
 	c := s.clients[key]
 	if c == nil {
 		c = &client{key: key}
-		if key.host.IsValid() { // else who it is is not known, and it is a client by itself
+		if key.host.IsValid() { // an unknown client counts separately
 			s.clients[key] = c
 		}
 	}
@@ -140,7 +141,7 @@ func (s *schedule) join(conn *lines, key clientKey) {
 	conn.client = c
 }
 
-// leave forgets a connection, which has no call that waits.
+// leave unregisters a connection without waiting calls.
 func (s *schedule) leave(conn *lines) {
 	c := conn.client
 	if c.conns--; c.conns == 0 && s.clients[c.key] == c {
@@ -148,7 +149,7 @@ func (s *schedule) leave(conn *lines) {
 	}
 }
 
-// line returns that of a connection in a lane.
+// line returns a connection's line in lane i.
 func (s *schedule) line(conn *lines, i int) *line {
 	conn.byLane = upTo(conn.byLane, i)
 	l := conn.byLane[i]
@@ -165,7 +166,7 @@ func (s *schedule) line(conn *lines, i int) *line {
 	return l
 }
 
-// upTo returns the list with an element i.
+// upTo extends the list to include element i.
 func upTo[T any](list []*T, i int) []*T {
 	for len(list) <= i {
 		list = append(list, nil)
@@ -173,10 +174,10 @@ func upTo[T any](list []*T, i int) []*T {
 	return list
 }
 
-// free reports whether the lane may have one more worker.
+// free reports whether the lane may have another worker.
 func (l *lane) free(s *schedule) bool { return l.running < s.reserve || l.running-s.reserve < s.spare }
 
-// room is how many more workers the lane could have.
+// room is the number of further workers that the lane could have.
 func (l *lane) room(s *schedule) int {
 	beyond := l.running - s.reserve
 	if beyond < 0 {
@@ -185,10 +186,10 @@ func (l *lane) room(s *schedule) int {
 	return max(0, (s.spare-beyond+1)/2)
 }
 
-// free reports whether the client may have one more worker of the lane.
+// free reports whether the client may have another worker in the lane.
 func (sh *share) free(s *schedule) bool { return sh.running == 0 || sh.running < sh.lane.room(s) }
 
-// free reports whether the connection may have one more worker in the lane.
+// free reports whether the connection may have another worker in the lane.
 func (l *line) free() bool {
 	return l.running == 0 || l.running < l.conn.most && l.running+1 < l.conn.slots-l.conn.running
 }
@@ -209,7 +210,7 @@ func (s *schedule) begin(l *line) {
 	l.moved()
 }
 
-// end counts a call of l that gives its worker back.
+// end counts a call of l that returns its worker.
 func (s *schedule) end(l *line) {
 	lane := l.share.lane
 	l.running--
@@ -222,7 +223,7 @@ func (s *schedule) end(l *line) {
 	l.moved()
 }
 
-// moved notes that a call of l has begun or ended.
+// moved records the begin or end of a call of l.
 func (l *line) moved() {
 	l.overdue = false
 	if l.waiting > 0 {
@@ -230,13 +231,13 @@ func (l *line) moved() {
 	}
 }
 
-// hopeless reports whether a call of l that got no worker now would wait in vain: others of l have,
-// and since then none of the lane has ended. Where one has, even of another connection, workers
-// become free, and a line that does not stand among those that wait would never get one on a disk
-// that is kept busy.
+// hopeless reports whether a call of l without a worker would wait in vain: others of l have, and
+// since then no call in the lane has ended. After any end in the lane, even of another
+// connection, workers become free. A line outside the queue would never get one for a disk that
+// is kept busy.
 func (l *line) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
 
-// push adds a call to those that wait.
+// push queues a call.
 func (s *schedule) push(l *line, c *Call) {
 	if l.tail == nil {
 		l.head = c
@@ -253,7 +254,7 @@ func (s *schedule) push(l *line, c *Call) {
 	l.queue()
 }
 
-// queue gives l its turn, if its connection may have one more worker.
+// queue puts l in turn, if its connection may have another worker.
 func (l *line) queue() {
 	if l.inTurn || l.head == nil || !l.free() {
 		return
@@ -267,7 +268,7 @@ func (l *line) queue() {
 	}
 }
 
-// pop takes the call that has waited longest.
+// pop removes the call that has waited longest.
 func (s *schedule) pop(l *line) *Call {
 	c := l.head
 	if l.head = c.next; l.head == nil {
@@ -281,7 +282,7 @@ func (s *schedule) pop(l *line) *Call {
 	return c
 }
 
-// unlist takes l out of the lines with calls.
+// unlist removes l from the lines with calls.
 func (s *schedule) unlist(l *line) {
 	last := s.waiting[len(s.waiting)-1]
 	s.waiting[l.index], last.index = last, l.index
@@ -290,7 +291,8 @@ func (s *schedule) unlist(l *line) {
 }
 
 // next takes a call that may begin now and counts it, or returns nil. A call of l has just ended
-// or come, so that other lines of its connection may go on, then those of its lane, then others.
+// or arrived. So it first tries the other lines of that connection, then those of its lane, then
+// others.
 func (s *schedule) next(l *line) (*line, *Call) {
 	if len(s.waiting) == 0 {
 		return nil, nil
@@ -333,13 +335,13 @@ func (s *schedule) nextOf(lane *lane) (*line, *Call) {
 	return nil, nil
 }
 
-// nextIn is next within a share that is free.
+// nextIn is next within a free share.
 func (s *schedule) nextIn(sh *share) (*line, *Call) {
 	for len(sh.turn) > 0 {
 		l := sh.turn[0]
 		sh.turn = slices.Delete(sh.turn, 0, 1)
 		if l.inTurn = false; l.head == nil || !l.free() {
-			continue // another lane of the connection has taken what it may have; see next
+			continue // the connection's other lanes have used up its limit; see next
 		}
 		c := s.pop(l)
 		s.begin(l)
@@ -349,7 +351,7 @@ func (s *schedule) nextIn(sh *share) (*line, *Call) {
 	return nil, nil
 }
 
-// takeAll takes all calls that wait in l for which want is true, as a list.
+// takeAll removes the waiting calls of l for which want is true, and returns them as a list.
 func (s *schedule) takeAll(l *line, want func(*Call) bool) (out *Call) {
 	last := &out
 	var keep *Call

@@ -1,5 +1,4 @@
-// Who gets a worker: lanes, clients and connections that never give theirs back leave some to the
-// others.
+// Sharing workers: stuck lanes, clients and connections leave some workers to others.
 
 package transport
 
@@ -10,12 +9,12 @@ import (
 	"time"
 )
 
-// A board is a schedule without workers: calls begin and end as the test says.
+// A board is a schedule without workers: the test begins and ends calls.
 type board struct {
 	*testing.T
 	schedule
 	workers int
-	ran     []*Call // those that have begun, in order
+	ran     []*Call // begun calls, in order
 }
 
 func newBoard(t *testing.T, workers, reserve int, names ...string) *board {
@@ -24,7 +23,7 @@ func newBoard(t *testing.T, workers, reserve int, names ...string) *board {
 	return b
 }
 
-// conn is a new connection of client n with 64 calls of a lane at once, 128 in all.
+// conn is a new connection of client n with 64 concurrent calls in a lane, 128 in all.
 func (b *board) conn(n int) *lines {
 	c := &lines{most: 64, slots: 128}
 	key := clientKey{host: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32)}
@@ -32,7 +31,7 @@ func (b *board) conn(n int) *lines {
 	return c
 }
 
-// call has a call of a connection come, and reports whether it has a worker.
+// call makes a call arrive on a connection, and reports whether it has a worker.
 func (b *board) call(conn *lines, lane int) bool {
 	b.Helper()
 	c := &Call{}
@@ -62,7 +61,7 @@ func (b *board) finish(l *line) {
 	b.check()
 }
 
-// check holds the schedule against its own counts.
+// check compares the schedule with its own counts.
 func (b *board) check() {
 	b.Helper()
 	running, beyond := 0, 0
@@ -80,7 +79,7 @@ func (b *board) check() {
 	}
 }
 
-// Lanes that never give a worker back, full of clients and connections, leave workers to the next.
+// Stuck lanes, full of clients and connections, leave workers to the next.
 func TestHungLanesLeaveWorkers(t *testing.T) {
 	b := newBoard(t, 256, 8, "a", "b", "c", "d", "e", "f")
 	var got []int
@@ -101,8 +100,7 @@ func TestHungLanesLeaveWorkers(t *testing.T) {
 	}
 }
 
-// A client that never gives a worker back leaves some of the lane to others, however many
-// connections it has.
+// A stuck client leaves some of the lane's workers to others, with any number of connections.
 func TestHungClientsLeaveWorkers(t *testing.T) {
 	b := newBoard(t, 256, 8, "a")
 	for client := range 5 {
@@ -118,7 +116,7 @@ func TestHungClientsLeaveWorkers(t *testing.T) {
 	}
 }
 
-// A connection whose calls of one lane never end may have calls of others run.
+// A connection with stuck calls in one lane may run calls in others.
 func TestHungConnectionLeavesSlots(t *testing.T) {
 	b := newBoard(t, 1024, 8, "a", "b", "c")
 	conn := b.conn(1)
@@ -135,7 +133,8 @@ func TestHungConnectionLeavesSlots(t *testing.T) {
 	}
 }
 
-// Who waits gets workers in turn: clients first, then their connections, each one's calls in order.
+// Waiting calls get workers in turn: clients first, then their connections, each one's calls in
+// order.
 func TestWorkersGoInTurn(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	blocker := b.line(b.conn(9), 0)
@@ -176,8 +175,8 @@ func sprint(list []string) string {
 	return s + "]"
 }
 
-// Whatever comes and ends in whatever order, counts are right, no call waits that may
-// begin, and in the end all have run. check looks after each step.
+// With random arrivals and ends, counts are right, no permitted call waits, and in the end all
+// have run. check runs after each step.
 func TestScheduleAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -230,7 +229,7 @@ func TestScheduleAtRandom(t *testing.T) {
 	}
 }
 
-// What each call costs allocates nothing, whether it waits or not.
+// A call allocates nothing, whether it waits or not.
 func TestScheduleAllocations(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	conn := b.conn(1)
@@ -250,7 +249,7 @@ func TestScheduleAllocations(t *testing.T) {
 	}
 }
 
-// The time of a line is when it last moved.
+// A line's time is that of its last move.
 func TestLineMoves(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	conn := b.conn(1)
@@ -267,8 +266,8 @@ func TestLineMoves(t *testing.T) {
 	}
 }
 
-// TestLanesCome: a lane that comes while calls run gets its own workers and shares of the others
-// like those that were there, once calls have ended; and a name of its own.
+// TestLanesCome: a lane added while calls run gets its own workers and a share of the others,
+// like earlier lanes, once calls have ended; and its own name.
 func TestLanesCome(t *testing.T) {
 	b := newBoard(t, 16, 8, "a")
 	one, two := b.conn(1), b.conn(2)
@@ -294,7 +293,7 @@ func TestLanesCome(t *testing.T) {
 	for range sum {
 		b.end(l)
 	}
-	for b.lanes[1].running > b.reserve { // calls of the lane that took more than there is now
+	for b.lanes[1].running > b.reserve { // calls of the lane with more workers than there are now
 		for _, conn := range []*lines{one, two} {
 			if line := b.line(conn, 1); line.running > 0 {
 				b.end(line)

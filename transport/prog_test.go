@@ -1,4 +1,4 @@
-// The program that the tests serve: it echoes, computes, waits, fails.
+// The tests' program: it echoes, computes, waits, fails.
 
 package transport
 
@@ -22,21 +22,21 @@ const (
 	testVers = 3
 )
 
-// Procedures of the test program.
+// The test program's procedures.
 const (
 	tNull      = iota // nothing
 	tAdd              // two uint32: their sum; inline
 	tEcho             // a string
-	tRead             // count: opaque of count bytes, as item
+	tRead             // count: opaque of count bytes, as an item
 	tWrite            // opaque (item): count and sum of its bytes
 	tPanic            // panics
 	tAuth             // AUTH_TOOWEAK
 	tSystem           // some error
-	tCount            // not idempotent: how often it ran
+	tCount            // not idempotent: number of runs
 	tHold             // waits until released
 	tNone             // not served
-	tOver             // HOLD, idempotent, but not beside a copy of itself
-	tLink             // opaque (item): how often it ran, not idempotent
+	tOver             // HOLD, idempotent, but not beside its own copy
+	tLink             // opaque (item): number of runs, not idempotent
 	tOverItem         // OVER, with an opaque (item)
 	tHoldFails        // HOLD, then some error
 	tProcs
@@ -56,7 +56,7 @@ func newTestProgram() *testProgram {
 
 func (p *testProgram) release() { p.unhold.Do(func() { close(p.hold) }) }
 
-// pattern is what fill fills with: no part of it is like the next.
+// pattern is the content written by fill: no part repeats.
 var pattern = func() []byte {
 	b := make([]byte, 251)
 	for i := range b {
@@ -156,7 +156,7 @@ func testProc(n uint32) *Proc {
 	return &Proc{Prog: testProg, Vers: testVers, Proc: n, Name: "test", MaxReply: 64}
 }
 
-// words are results and arguments of 32-bit numbers.
+// words are results and arguments with 32-bit numbers.
 type words []uint32
 
 func (w words) EncodeXDR(e *xdr.Encoder) {
@@ -176,7 +176,7 @@ type text struct{ s []byte }
 func (t *text) EncodeXDR(e *xdr.Encoder) { e.Opaque(t.s) }
 func (t *text) DecodeXDR(d *xdr.Decoder) { t.s = append([]byte(nil), d.Opaque(1<<20)...) }
 
-// readRes is the result of READ.
+// readRes is READ's result.
 type readRes struct {
 	n    uint32
 	data []byte
@@ -184,12 +184,12 @@ type readRes struct {
 
 func (r *readRes) DecodeXDR(d *xdr.Decoder) { r.n, r.data = d.Uint32(), d.Item(2<<20) }
 
-// writeArgs are the arguments of WRITE.
+// writeArgs are WRITE's arguments.
 type writeArgs struct{ data []byte }
 
 func (w *writeArgs) EncodeXDR(e *xdr.Encoder) { e.Uint32(uint32(len(w.data))); e.Item(w.data) }
 
-// A network is a way for calls to travel: the tests run over each.
+// A network is a transport for calls: the tests run over each.
 type network struct {
 	name  string
 	serve func(s *Server, addr string) (listening string, done chan error, err error)

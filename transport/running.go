@@ -1,21 +1,22 @@
-// Calls that MUST NOT run beside a copy of themselves, while they wait or run.
+// Calls that MUST NOT run beside their own copy, while they wait or run.
 
 package transport
 
 import "sync"
 
 const (
-	// runningSummed is how many leading bytes of the arguments the checksum covers: of a WRITE
-	// the handle, the offset and the length, and not the data. Two calls that are alike in
-	// these, in XID, client and user run at the same time and over the same bytes, so that one
-	// of them may stand for both even if their data differ.
-	runningSummed  = 128
-	runningBuckets = 256 // a power of two: more than calls that run at most times, and few cache lines
+	// runningSummed is the number of leading argument bytes under the checksum: for a WRITE the
+	// handle, the offset and the length, but not the data. Two calls with these, XID, client and
+	// user equal write the same range at the same time. So one may stand for both even if their
+	// data differ.
+	runningSummed = 128
+	// A power of two: more than the usual number of running calls, in few cache lines.
+	runningBuckets = 256
 )
 
-// runningCalls is a hash table of entries that are linked by next and are part of their
-// calls. It has a lock for each bucket, no memory of its own and no list by age, since WRITEs
-// are many and small.
+// runningCalls is a hash table with entries that are part of their calls, linked by next. Since
+// WRITEs are frequent and small, it has a lock for each bucket, no memory of its own, and no list
+// by age.
 type runningCalls struct {
 	buckets [runningBuckets]struct {
 		mu   sync.Mutex
@@ -23,13 +24,13 @@ type runningCalls struct {
 	}
 }
 
-// bucket is the index of the bucket of a key.
+// bucket returns a key's bucket index.
 func (k *drcKey) bucket() uint64 {
 	return (k.sum ^ uint64(k.xid)*0x9e3779b97f4a7c15) % runningBuckets
 }
 
-// admit enters c, with the key and origin of its running entry, or makes it wait for the call that
-// it repeats.
+// admit enters c, with its running entry's key and origin, or makes it wait for the call that it
+// repeats.
 func (r *runningCalls) admit(c *Call) admission {
 	own := &c.running
 	b := &r.buckets[own.key.bucket()]
@@ -53,7 +54,7 @@ func (r *runningCalls) admit(c *Call) admission {
 	return admission{runs: true}
 }
 
-// remove takes e out: no more duplicates wait for it. It returns the waiting one, if any.
+// remove removes e: no more duplicates wait for it. It returns the waiting one, if any.
 func (r *runningCalls) remove(e *drcEntry) (w *Call) {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
@@ -63,7 +64,7 @@ func (r *runningCalls) remove(e *drcEntry) (w *Call) {
 	return w
 }
 
-// unlink takes e out of its bucket. The caller holds the bucket's lock.
+// unlink removes e from its bucket. The caller holds the bucket's lock.
 func (r *runningCalls) unlink(e *drcEntry) {
 	at := &r.buckets[e.key.bucket()].head
 	for *at != e {
@@ -72,8 +73,7 @@ func (r *runningCalls) unlink(e *drcEntry) {
 	*at, e.next = e.next, nil
 }
 
-// abandon takes e out. The waiting duplicate, if any, takes its
-// place with an entry of its own, and is returned.
+// abandon removes e. A waiting duplicate takes its place with its own entry, and is returned.
 func (r *runningCalls) abandon(e *drcEntry) *Call {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
@@ -83,7 +83,7 @@ func (r *runningCalls) abandon(e *drcEntry) *Call {
 	if e.waiter = nil; w == nil {
 		return nil
 	}
-	own := &w.running // its key and origin are those of e
+	own := &w.running // its key and origin equal e's
 	own.passing = true
 	own.next, b.head = b.head, own
 	w.dup = own

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Workers are used again, the last one first, and go when nobody needs them.
+// Workers are reused, the last one first, and retire when unneeded.
 func TestWorkersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		via := newTape("10.0.0.1")
