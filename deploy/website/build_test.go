@@ -70,8 +70,8 @@ func identifiers(page string) map[string]bool {
 	return all
 }
 
-// broken returns the problem with an address on a page; "": there is none. to is the page that it
-// leads to, if that is of the site.
+// broken returns the problem with an address on a page, or "". to is the linked page of the site,
+// if any.
 func broken(files map[string]string, page, ref string) (to, problem string) {
 	u, err := url.Parse(html.UnescapeString(ref))
 	if err != nil {
@@ -124,7 +124,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestBrokenLinksAreFound: the checker finds what it is for.
+// TestBrokenLinksAreFound: the checker finds broken links.
 func TestBrokenLinksAreFound(t *testing.T) {
 	files := map[string]string{"a/b.html": `<h2 id="c">`, "d.html": ""}
 	for ref, good := range map[string]bool{
@@ -150,7 +150,7 @@ func TestNothingIsLoadedFromElsewhere(t *testing.T) {
 	}
 }
 
-// readSections returns what is searched.
+// readSections returns the search data.
 func readSections(t *testing.T, files map[string]string) (all []section) {
 	t.Helper()
 	text := strings.TrimSuffix(strings.TrimPrefix(files["sections.js"], "const sections = "), ";\n")
