@@ -18,6 +18,7 @@ type conn struct {
 	payload atomic.Int64 // bytes that its calls read and write at this moment
 }
 
+// newConn wraps a connected transport client.
 func newConn(c *transport.Client) *conn { return &conn{Client: c} }
 
 // Penalties for a connection, above any possible payload.

@@ -208,6 +208,7 @@ func (l *lister) fetch() (page []DirEntry, err error) {
 	return page, nil
 }
 
+// entry makes an entry without attributes.
 func (l *lister) entry(id uint64, name []byte) DirEntry {
 	return DirEntry{f: l.f, ctx: l.ctx, dir: l.dir, name: string(name), id: id}
 }

@@ -35,6 +35,7 @@ type StatusError struct {
 	Status nfs3.Status
 }
 
+// Error has the system's text, the procedure and the status.
 func (e *StatusError) Error() string {
 	return e.Errno().Error() + " (" + procs[e.Proc].Name + ": " + e.Status.String() + ")"
 }

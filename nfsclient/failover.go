@@ -90,6 +90,7 @@ func addresses(ctx context.Context, t Target) ([]string, error) {
 	return hosts, nil
 }
 
+// address returns the host of the server used or tried.
 func (g *group) address() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

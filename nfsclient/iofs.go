@@ -38,6 +38,7 @@ func checked(op, name string) error {
 	return nil
 }
 
+// Open opens a file or directory. A directory lists in the server's order.
 func (i *ioFS) Open(name string) (fs.File, error) {
 	if err := checked("open", name); err != nil {
 		return nil, err
@@ -53,6 +54,7 @@ func (i *ioFS) Open(name string) (fs.File, error) {
 	return file, nil
 }
 
+// Stat follows symbolic links.
 func (i *ioFS) Stat(name string) (fs.FileInfo, error) {
 	if err := checked("stat", name); err != nil {
 		return nil, err
@@ -61,6 +63,7 @@ func (i *ioFS) Stat(name string) (fs.FileInfo, error) {
 	return asInfo(name, fi, err)
 }
 
+// Lstat describes a symbolic link itself.
 func (i *ioFS) Lstat(name string) (fs.FileInfo, error) {
 	if err := checked("lstat", name); err != nil {
 		return nil, err
@@ -87,6 +90,7 @@ func (i *ioFS) ReadLink(name string) (string, error) {
 	return i.f.ReadLink(i.ctx, name)
 }
 
+// ReadDir lists a directory, sorted by name.
 func (i *ioFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := checked("readdir", name); err != nil {
 		return nil, err
@@ -111,6 +115,7 @@ func (i *ioFS) ReadFile(name string) ([]byte, error) {
 	return i.f.ReadFile(i.ctx, name)
 }
 
+// Sub returns a tree with links that may lead out of it: see subTree.
 func (i *ioFS) Sub(name string) (fs.FS, error) {
 	if err := checked("sub", name); err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ type namedServer struct {
 	settled bool // host has answered
 }
 
+// address returns the server's present address.
 func (h *namedServer) address() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

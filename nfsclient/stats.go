@@ -79,7 +79,9 @@ type callCounts [numProcs + nlm4.ProcGrantedRes + 1]atomic.Pointer[procCounts]
 type procCounts struct {
 	count, errors, retransmits, sent, received atomic.Uint64
 	queue, roundTrip                           atomic.Int64
-	times                                      [timeBuckets / timeSteps]atomic.Pointer[timeBlock] // nil: zeros
+
+	// nil: all buckets are 0
+	times [timeBuckets / timeSteps]atomic.Pointer[timeBlock]
 }
 
 // A timeBlock has the buckets for one power of two.

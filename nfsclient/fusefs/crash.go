@@ -40,13 +40,13 @@ func network() string {
 		return "machine"
 	}
 	// The kernel reuses the number in the link after a namespace ends, and records outlive that. It
-	// never reuses the cookie.
+	// never reuses the cookie (SO_NETNS_COOKIE, since Linux 5.14).
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return net
 	}
 	defer unix.Close(fd)
-	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil { // since 5.14
+	if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err == nil {
 		net += " " + strconv.FormatUint(cookie, 10)
 	}
 	return net
@@ -69,6 +69,7 @@ func (f *fileSystem) restarted(ctx context.Context, server, name string, state i
 	return f.client.NotifyRestart(ctx, server, name, state)
 }
 
+// Reasons not to notify a server.
 var (
 	errKernelMounts = errors.New("the kernel has mounts of it, whose locks it would free too if it were told of the start")
 	errUserMounts   = errors.New("users have mounts, whose locks it would free too if it were told of the start")

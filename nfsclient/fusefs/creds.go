@@ -56,6 +56,7 @@ type member struct {
 	until time.Time
 }
 
+// init takes the fixed credentials from the options, if there are any.
 func (c *callers) init(f *fileSystem) {
 	c.client = f.client
 	c.procs, c.known = make(map[fuse.Caller]member), make(map[string]*caller)

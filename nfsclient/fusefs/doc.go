@@ -3,7 +3,8 @@
 // Package fusefs mounts an nfsclient.FS on a directory through FUSE. Any program can use it,
 // without the kernel's NFS client and with no privilege except FUSE's own.
 //
-//	client, err := nfsclient.Dial(ctx, "server.example", nfsclient.Options{CallTimeout: -1}) // hard
+//	hard := nfsclient.Options{CallTimeout: -1}
+//	client, err := nfsclient.Dial(ctx, "server.example", hard)
 //	if err != nil {
 //		log.Fatal(err)
 //	}
@@ -12,7 +13,8 @@
 //	if err != nil {
 //		log.Fatal(err)
 //	}
-//	mount, err := fusefs.Mount(ctx, export, "/mnt", fusefs.Options{Source: "server.example:/export"})
+//	opt := fusefs.Options{Source: "server.example:/export"}
+//	mount, err := fusefs.Mount(ctx, export, "/mnt", opt)
 //
 // It behaves as nfs(5) describes an NFSv3 mount: close-to-open consistency, an attribute cache with
 // growing timeouts, weak cache consistency, server-side permission checks for the calling user, and

@@ -160,6 +160,7 @@ func (f *fileSystem) logf(format string, args ...any) {
 	}
 }
 
+// lastError returns the last failure noted by failed.
 func (f *fileSystem) lastError() error {
 	f.errMu.Lock()
 	defer f.errMu.Unlock()

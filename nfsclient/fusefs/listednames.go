@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
+// Bounds of known names.
 const (
 	maxKnown  = 1 << 16     // names of all directories together
 	absentFor = time.Second // after the directory's attributes arrived

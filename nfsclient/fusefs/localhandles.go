@@ -58,6 +58,7 @@ func (p *forgottenNodes) take(fh nfs3.FH) (id uint64, ok bool) {
 	return id, ok
 }
 
+// remove drops an id; its place in ids stays until add reaches it.
 func (p *forgottenNodes) remove(id uint64) {
 	delete(p.byFH, p.byID[id].fh)
 	delete(p.byID, id)

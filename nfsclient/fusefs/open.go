@@ -62,12 +62,14 @@ func (f *fileSystem) add(h *handle) uint64 {
 	return hs.last
 }
 
+// get returns the handle with the kernel's number fh, or nil.
 func (hs *handles) get(fh uint64) *handle {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return hs.by[fh]
 }
 
+// remove returns the handle fh, or nil; the kernel does not use it again.
 func (hs *handles) remove(fh uint64) *handle {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

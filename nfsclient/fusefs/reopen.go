@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
+// Bounds of repeated opens.
 const (
 	reopenFor  = time.Second // how long to wait for a repeated walk or open
 	maxReopens = 1024        // threads

@@ -128,7 +128,8 @@ func (l *Locks) sendResult(r *nlm4.Res) {
 	}
 	l.callbacks.results++
 	l.work.Go(func() {
-		_ = l.opt.Server.NLM(l.ctx, nil, nlm4.ProcGrantedRes, &res, nil) // a loss makes it call again
+		// If this call gets lost the server calls back again.
+		_ = l.opt.Server.NLM(l.ctx, nil, nlm4.ProcGrantedRes, &res, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.callbacks.results--

@@ -135,11 +135,11 @@ type Locks struct {
 	ownerCount atomic.Int64   // known owners; releases read it without mu
 	cookies    atomic.Uint64
 	leaving    chan struct{} // closed when Close begins
-	closing    sync.Once     // closes it
+	closing    sync.Once     // closes leaving
 
 	recording      chan struct{}          // one token, for access to records
 	records        []*os.File             // record files of servers, held while there may be locks
-	notifiedOthers bool                   // notices to other servers were tried; guarded by recording
+	notifiedOthers bool                   // tried to notify other servers; guarded by recording
 	monitored      atomic.Pointer[string] // the server with completed records
 
 	mu       sync.Mutex // guards all below, and the owners
