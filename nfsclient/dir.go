@@ -164,11 +164,11 @@ func (l *lister) page() ([]DirEntry, error) {
 			return nil, errBadName
 		}
 	}
-	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." || l.again(e.name) }), nil
+	return slices.DeleteFunc(page, func(e DirEntry) bool { return e.name == "." || e.name == ".." || l.alreadyListed(e.name) }), nil
 }
 
-// again reports whether a name was listed before a restart, and records it.
-func (l *lister) again(name string) bool {
+// alreadyListed reports whether a name was listed before a restart, and records it.
+func (l *lister) alreadyListed(name string) bool {
 	if len(l.seen) >= maxSeen {
 		return false
 	}

@@ -46,12 +46,12 @@ type callers struct {
 
 	mu    sync.Mutex // guards all below
 	login func(uid, gid string) []string
-	procs map[fuse.Caller]member
+	procs map[fuse.Caller]processCaller
 	known map[string]*caller
 }
 
-// A member is a process with known groups.
-type member struct {
+// A processCaller is a process with known groups.
+type processCaller struct {
 	who   *caller
 	until time.Time
 }
@@ -59,7 +59,7 @@ type member struct {
 // init takes the fixed credentials from the options, if there are any.
 func (c *callers) init(f *fileSystem) {
 	c.client = f.client
-	c.procs, c.known = make(map[fuse.Caller]member), make(map[string]*caller)
+	c.procs, c.known = make(map[fuse.Caller]processCaller), make(map[string]*caller)
 	c.machine = transport.SysCred().Machine
 	c.login = loginGroups
 	if f.opt.Cred != nil {
@@ -87,7 +87,7 @@ func (c *callers) of(from *fuse.Caller) *caller {
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
 	}
-	c.procs[*from] = member{who, now.Add(groupsFor)}
+	c.procs[*from] = processCaller{who, now.Add(groupsFor)}
 	return who
 }
 

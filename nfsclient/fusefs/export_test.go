@@ -5,10 +5,10 @@ package fusefs
 import "time"
 
 // Sleep simulates a suspend of the machine for a mount.
-func Sleep(m *MountPoint, d time.Duration) { m.fs.slept(d) }
+func Sleep(m *MountPoint, d time.Duration) { m.fs.ageCaches(d) }
 
-// HoldNotices suppresses the mount's notices, except during an open.
-func HoldNotices(m *MountPoint) {
+// SuppressNotices suppresses the mount's notices, except during an open.
+func SuppressNotices(m *MountPoint) {
 	q := &m.fs.notices
 	q.mu.Lock()
 	q.running = true
@@ -18,8 +18,8 @@ func HoldNotices(m *MountPoint) {
 // SendNotices sends the waiting notices.
 func SendNotices(m *MountPoint) { m.fs.notices.run() }
 
-// HoldFor sets how long a mount defers changes of new files.
-func HoldFor(m *MountPoint, d time.Duration) {
+// DeferFor sets how long a mount defers changes of new files.
+func DeferFor(m *MountPoint, d time.Duration) {
 	m.fs.deferred.mu.Lock()
 	m.fs.deferred.delay = d
 	m.fs.deferred.mu.Unlock()
@@ -57,8 +57,8 @@ func ForgetNames(m *MountPoint) {
 	}
 }
 
-// LetNoticesGo starts sending the suppressed notices, without waiting.
-func LetNoticesGo(m *MountPoint) { m.fs.notices.startSender() }
+// StartNotices starts sending the suppressed notices, without waiting.
+func StartNotices(m *MountPoint) { m.fs.notices.startSender() }
 
 // LoginGroups returns the groups of a user if its login has the group.
 var LoginGroups = loginGroups

@@ -52,12 +52,12 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 	}
 	// The kernel treats a short reply as the new end of the file.
 	cuts := err == nil && pages && len(v.Data) < len(p) && h.n.shrank(in.Offset+uint64(len(v.Data)))
-	return f.lend(v, h.n, group, cuts), fuse.OK
+	return f.newReadReply(v, h.n, group, cuts), fuse.OK
 }
 
-// A lentResult is the reply to a READ. Its memory belongs to the request or the data path, and
-// stays in use until the kernel has the data. It has Slices so that the data leaves without a copy.
-type lentResult struct {
+// A readReply is the reply to a READ. Its memory belongs to the request or the data path, and stays
+// in use until the kernel has the data. It has Slices so that the data leaves without a copy.
+type readReply struct {
 	view  datapath.View
 	fs    *fileSystem
 	n     *node
@@ -66,21 +66,21 @@ type lentResult struct {
 	data  [1][]byte
 }
 
-var lentPool = sync.Pool{New: func() any { return new(lentResult) }}
+var readReplyPool = sync.Pool{New: func() any { return new(readReply) }}
 
-// lend returns a reply with v's data. Its Done releases v and ends the READ in group.
-func (f *fileSystem) lend(v datapath.View, n *node, group int, cuts bool) *lentResult {
-	r := lentPool.Get().(*lentResult)
+// newReadReply returns a reply with v's data. Its Done releases v and ends the READ in group.
+func (f *fileSystem) newReadReply(v datapath.View, n *node, group int, cuts bool) *readReply {
+	r := readReplyPool.Get().(*readReply)
 	r.view, r.data[0], r.fs, r.n, r.group, r.cuts = v, v.Data, f, n, group, cuts
 	return r
 }
 
-func (r *lentResult) Size() int                          { return len(r.data[0]) }
-func (r *lentResult) Bytes([]byte) ([]byte, fuse.Status) { return r.data[0], fuse.OK }
-func (r *lentResult) Slices() ([][]byte, fuse.Status)    { return r.data[:], fuse.OK }
+func (r *readReply) Size() int                          { return len(r.data[0]) }
+func (r *readReply) Bytes([]byte) ([]byte, fuse.Status) { return r.data[0], fuse.OK }
+func (r *readReply) Slices() ([][]byte, fuse.Status)    { return r.data[:], fuse.OK }
 
 // Done is called once, after the kernel has the data or the reply has failed.
-func (r *lentResult) Done() {
+func (r *readReply) Done() {
 	r.view.Release()
 	if r.cuts {
 		f, n, group := r.fs, r.n, r.group
@@ -89,7 +89,7 @@ func (r *lentResult) Done() {
 		r.fs.endRead(r.n, r.group)
 	}
 	r.data[0], r.fs, r.n = nil, nil, nil
-	lentPool.Put(r)
+	readReplyPool.Put(r)
 }
 
 // actor returns the credentials for data of the handle: the caller's, or the opener's if the kernel

@@ -33,7 +33,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if f.reopens.expects(&h.Caller) {
 		st = r.lookupReopen(dir, name, &h.Caller, out)
 	} else {
-		st = r.answerLookup(dir, name, out)
+		st = r.lookupEntry(dir, name, out)
 	}
 	if st != fuse.OK || out.NodeId == 0 {
 		return st
@@ -45,8 +45,8 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	return fuse.OK
 }
 
-// answerLookup looks up a name in a directory, from caches first.
-func (r *request) answerLookup(dir *node, name string, out *fuse.EntryOut) fuse.Status {
+// lookupEntry looks up a name in a directory, from caches first.
+func (r *request) lookupEntry(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	if err := f.table.awaitName(r, dirName{dir, name}); err != nil {
 		return f.status(err)
@@ -124,7 +124,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	if c.n == nil {
 		return f.absent(dir, name, out), true
 	}
-	if !f.table.again(dir, name, c.n) {
+	if !f.table.enterKnown(dir, name, c.n) {
 		return 0, false
 	}
 	f.fillEntry(out, dir, name, c.n)

@@ -77,8 +77,8 @@ func (t *table) child(dir *node, name string) (child, bool) {
 	return c, ok
 }
 
-// again is enter for a cached name: it counts a lookup if the name still belongs to n.
-func (t *table) again(dir *node, name string, n *node) bool {
+// enterKnown is enter for a cached name: it counts a lookup if the name still belongs to n.
+func (t *table) enterKnown(dir *node, name string, n *node) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if dir.children[name].n != n {

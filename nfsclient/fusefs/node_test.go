@@ -85,7 +85,7 @@ func TestNamesAreBelieved(t *testing.T) {
 	}
 	b := tab.enter(handleOf("b"), tab.root, "name", 0)
 	for n, want := range map[*node]bool{a: false, b: true} {
-		if got := tab.again(tab.root, "name", n); got != want {
+		if got := tab.enterKnown(tab.root, "name", n); got != want {
 			t.Errorf("node %d again: %v, want %v", n.id, got, want)
 		}
 	}

@@ -62,11 +62,11 @@ func (q *reopens) expects(from *fuse.Caller) bool {
 	return ok
 }
 
-// lookupReopen is answerLookup for a repeated walk. It keeps a found file open.
+// lookupReopen is lookupEntry for a repeated walk. It keeps a found file open.
 func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	for try := 1; ; try++ {
-		st := r.answerLookup(dir, name, out)
+		st := r.lookupEntry(dir, name, out)
 		if st != fuse.OK || out.NodeId == 0 {
 			return st
 		}

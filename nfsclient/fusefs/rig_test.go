@@ -101,16 +101,16 @@ func obey(m *fusefs.MountPoint) {
 			fusefs.Sleep(m, 2*long)
 			fmt.Println("slept")
 		case "hold notices":
-			fusefs.HoldNotices(m)
+			fusefs.SuppressNotices(m)
 			fmt.Println("held")
 		case "let notices go":
-			fusefs.LetNoticesGo(m)
+			fusefs.StartNotices(m)
 			fmt.Println("they go")
 		case "send notices":
 			fusefs.SendNotices(m)
 			fmt.Println("sent")
 		case "hold long":
-			fusefs.HoldFor(m, long)
+			fusefs.DeferFor(m, long)
 			fmt.Println("held")
 		case "bound nodes", "bound names":
 			fusefs.BoundNodes(m, boundNodes, in.Text() == "bound names")

@@ -100,13 +100,13 @@ func (f *fileSystem) watchSleep() (stop func()) {
 		return func() {}
 	}
 	var wg sync.WaitGroup
-	w := sleepWatch{wake: alarm.wait, offset: sleepOffset, slept: f.slept}
+	w := sleepWatch{wake: alarm.wait, offset: sleepOffset, slept: f.ageCaches}
 	wg.Go(w.run)
 	return func() { alarm.stop(); wg.Wait() }
 }
 
-// slept ages all cached data by d, and makes the kernel ask again for data that is now too old.
-func (f *fileSystem) slept(d time.Duration) {
+// ageCaches ages all cached data by d, and makes the kernel ask again for data that is now too old.
+func (f *fileSystem) ageCaches(d time.Duration) {
 	for _, n := range f.table.all() {
 		n.mu.Lock()
 		n.sent, n.fetched = n.sent.Add(-d), n.fetched.Add(-d)

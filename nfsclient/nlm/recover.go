@@ -124,7 +124,7 @@ func (l *Locks) reclaimAll() {
 			break
 		}
 	}
-	l.logFate(&f)
+	l.logReclaimed(&f)
 }
 
 // A reclaimResult counts the results for locks.
@@ -133,7 +133,7 @@ type reclaimResult struct {
 	until      time.Time // end of retries at another server; zero: not set yet
 }
 
-func (l *Locks) logFate(f *reclaimResult) {
+func (l *Locks) logReclaimed(f *reclaimResult) {
 	if f.lost > 0 && l.ctx.Err() == nil {
 		l.log(fmt.Sprintf("locks that are lost: %d; the server has started again, or is another one, and did not give them back", f.lost))
 	}
@@ -151,7 +151,7 @@ func (l *Locks) reclaimRest(o *owner, released *span) {
 	}
 	var f reclaimResult
 	l.reclaimOf(o, rest, &f)
-	l.logFate(&f)
+	l.logReclaimed(&f)
 }
 
 // reclaimOf reclaims locks of an owner. The caller holds its slot.
@@ -159,7 +159,7 @@ func (l *Locks) reclaimOf(o *owner, held ranges, f *reclaimResult) {
 	for _, s := range held {
 		switch {
 		case l.reclaim(o, s):
-		case l.moved() && l.takeAnew(o, s, f):
+		case l.moved() && l.lockAgain(o, s, f):
 			f.anew++
 		default:
 			l.dropped(o, s)
@@ -179,8 +179,8 @@ func (l *Locks) moved() bool {
 // about to end.
 const goneMost = 5 * time.Second
 
-// takeAnew takes a lock at a server without it. All locks of one check share the time.
-func (l *Locks) takeAnew(o *owner, s span, f *reclaimResult) bool {
+// lockAgain takes a lock at a server without it. All locks of one check share the time.
+func (l *Locks) lockAgain(o *owner, s span, f *reclaimResult) bool {
 	if f.until.IsZero() {
 		f.until = time.Now().Add(goneMost)
 	}
