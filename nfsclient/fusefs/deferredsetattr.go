@@ -25,7 +25,7 @@ import (
 // deferFor bounds the delay of a change while the file stays open.
 const deferFor = 100 * time.Millisecond
 
-// setIDBits are cleared by a change of owner, so such a SETATTR is never deferred.
+// setIDBits are cleared by setting an owner, so such a SETATTR is never deferred.
 const setIDBits = syscall.S_ISUID | syscall.S_ISGID
 
 // A deferredSetattr is the deferred SETATTR of one node. node.mu guards it.

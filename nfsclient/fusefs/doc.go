@@ -3,8 +3,7 @@
 // Package fusefs mounts an nfsclient.FS on a directory through FUSE. Any program can use it,
 // without the kernel's NFS client and with no privilege except FUSE's own.
 //
-//	hard := nfsclient.Options{CallTimeout: -1}
-//	client, err := nfsclient.Dial(ctx, "server.example", hard)
+//	client, err := nfsclient.Dial(ctx, "server.example", nfsclient.Options{CallTimeout: -1}) // hard
 //	if err != nil {
 //		log.Fatal(err)
 //	}
@@ -13,8 +12,7 @@
 //	if err != nil {
 //		log.Fatal(err)
 //	}
-//	opt := fusefs.Options{Source: "server.example:/export"}
-//	mount, err := fusefs.Mount(ctx, export, "/mnt", opt)
+//	mount, err := fusefs.Mount(ctx, export, "/mnt", fusefs.Options{Source: "server.example:/export"})
 //
 // It behaves as nfs(5) describes an NFSv3 mount: close-to-open consistency, an attribute cache with
 // growing timeouts, weak cache consistency, server-side permission checks for the calling user, and

@@ -136,7 +136,7 @@ func (q *notices) stop() {
 	q.wg.Wait()
 }
 
-// changedByOthers makes the kernel forget a foreign change's object.
+// changedByOthers makes the kernel forget an object after a foreign change.
 func (f *fileSystem) changedByOthers(n *node) {
 	f.counts.foreign.Add(1)
 	f.notices.put(n)
@@ -214,7 +214,7 @@ func (f *fileSystem) forgetAttrs(n *node) {
 }
 
 // dropPages makes the kernel forget data and attributes of n. The kernel first sends us pages
-// written through mappings. dropping runs dropPages.
+// written through mappings. dropper runs dropPages.
 func (f *fileSystem) dropPages(n *node) {
 	content := n.version()
 	if d := n.file(); d != nil {

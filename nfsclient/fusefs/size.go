@@ -177,7 +177,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 // storeLast sets the kernel's size for n, with last as the last byte. It drops the page again,
 // because a program may have written that byte meanwhile. It does nothing if the file was truncated
 // here after the size was read. During a truncation the field shown keeps the truncation's value.
-// dropping runs storeLast after dropping all pages.
+// dropper runs storeLast after dropping all pages.
 func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.mu.Lock()
 	cuts, cut := n.cuts, n.sizeOf(&n.attr) < size
@@ -273,7 +273,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 
 // appended corrects the kernel's pages after an append. The kernel assumed count bytes at guess;
 // they are at end, and last is the last one. Pages at the previous end have zeros in their place.
-// dropping runs appended.
+// dropper runs appended.
 func (f *fileSystem) appended(n *node, guess, end, count uint64, last byte) {
 	if guess == end && n.current() {
 		_ = f.server.InodeNotify(n.id, int64(end), int64(count))

@@ -156,8 +156,8 @@ func (f *File) close(h *Handle) error {
 	return err
 }
 
-// End returns the end of written data that the server may not have yet, or 0. The file's size is
-// the larger of End and the server's size.
+// End returns the end of written data possibly not yet on the server, or 0. The file's size is the
+// larger of End and the server's size.
 func (f *File) End() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
