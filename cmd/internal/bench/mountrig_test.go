@@ -151,7 +151,7 @@ func (m *mountTest) mounts(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(m.log)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return strings.Fields(string(b))
 }

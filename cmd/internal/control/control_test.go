@@ -121,7 +121,7 @@ func TestServersThatStartAtOnce(t *testing.T) {
 				if s, err := Listen(path, echo); err == nil {
 					won <- s
 				} else if !errors.Is(err, ErrTaken) {
-					t.Error(err)
+					t.Errorf("%v, want %v", err, ErrTaken)
 				}
 			})
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
@@ -50,18 +51,10 @@ func localTree(t *testing.T) (names []string) {
 		if err != nil {
 			t.Fatalf("os.Create: %v", err)
 		}
-		for _, err := range []error{fd.Truncate(f.size), fd.Close(), os.Chmod(f.name, f.mode), os.Chtimes(f.name, f.at.Add(time.Duration(i)*time.Hour), f.at)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must.Succeed(t, fd.Truncate(f.size), fd.Close(), os.Chmod(f.name, f.mode), os.Chtimes(f.name, f.at.Add(time.Duration(i)*time.Hour), f.at))
 		names = append(names, f.name)
 	}
-	for _, err := range []error{os.Mkdir("dir", 0o750), syscall.Mkfifo("pipe", 0o600), os.Symlink("no where", "link")} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, os.Mkdir("dir", 0o750), syscall.Mkfifo("pipe", 0o600), os.Symlink("no where", "link"))
 	return append(names, "dir", "pipe", "link")
 }
 

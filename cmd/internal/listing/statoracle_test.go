@@ -50,11 +50,7 @@ func TestFormatsAreThoseOfStat(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "it's b"
 	must.Succeed(t, os.WriteFile(name, make([]byte, 1234), 0o640))
-	for _, err := range []error{os.Chmod(name, 0o640|os.ModeSetgid), os.Chtimes(name, old, old.Add(50_060_070*time.Nanosecond)), os.WriteFile("empty", nil, 0)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, os.Chmod(name, 0o640|os.ModeSetgid), os.Chtimes(name, old, old.Add(50_060_070*time.Nanosecond)), os.WriteFile("empty", nil, 0))
 	formats := []string{"%a %A %h", "%%%s%%", "%s%", "plain", "", `a\nb`, "%5%", "x%s%5%y", "%-", "%.3", "%#", "%I", "%.3.4s", "%H%L%Hx%5L", "%99999999999999999999%"}
 	for _, letter := range strings.Fields("a A b B d D Hd Ld f F g G h i n N r R s t T Hr Lr u U x X y Y z Z k H L q") {
 		var f strings.Builder

@@ -117,9 +117,10 @@ func TestControl(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 	c2, err := Dial(m)
-	if err != nil || c2.Stats(&figures) != nil {
-		t.Fatal(err)
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
 	}
+	must.Succeed(t, c2.Stats(&figures))
 	c3, err := Dial(m)
 	if err != nil {
 		t.Fatalf("Dial: %v", err)

@@ -102,11 +102,7 @@ func TestCheckPoint(t *testing.T) {
 		t.Fatalf("filepath.EvalSymlinks: %v", err)
 	}
 	dir, link, file := filepath.Join(top, "dir"), filepath.Join(top, "link"), filepath.Join(top, "file")
-	for _, err := range []error{os.Mkdir(dir, 0o700), os.Symlink("dir", link), os.WriteFile(file, nil, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o700), os.Symlink("dir", link), os.WriteFile(file, nil, 0o600))
 	for _, arg := range []string{dir, link, link + "/../dir/"} {
 		if got, err := CheckPoint(arg); err != nil || got != dir {
 			t.Errorf("%s: %q, %v", arg, got, err)

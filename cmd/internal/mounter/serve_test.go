@@ -89,7 +89,7 @@ func (p *process) status(t *testing.T) int {
 	t.Helper()
 	var exit *exec.ExitError
 	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		t.Fatalf("cmd.Wait: %v", err)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

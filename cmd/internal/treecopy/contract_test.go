@@ -46,7 +46,7 @@ func put(t *testing.T, d Dir, name, content string) Meta {
 	}
 	m, e := d.Lstat(t.Context(), name)
 	if err = errors.Join(err, e); err != nil {
-		t.Fatal(err)
+		t.Fatalf("put %s: %v", name, err)
 	}
 	return m
 }
@@ -117,7 +117,7 @@ func TestDirFiles(t *testing.T) {
 			}
 		}
 		if err := errors.Join(s.Truncate(8), s.Sync(), s.SetAttr(ctx, Attr{SetMode: true, Mode: 0o600}), s.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("Truncate, Sync, SetAttr, Close: %v", err)
 		}
 		if got := contentOf(t, d, "f"); got != "piecepie" {
 			t.Errorf("%q", got)
@@ -181,7 +181,7 @@ func TestDirAdoptsWhatItReplaces(t *testing.T) {
 			t.Fatalf("Create: %v", err)
 		}
 		if err := errors.Join(s.Adopt(t.Context(), &old), s.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("Adopt, Close: %v", err)
 		}
 		m, err := d.Lstat(t.Context(), "new")
 		if err != nil || m.UID != 1234 || m.GID != 2345 || m.Mode != 0o604 {
@@ -246,7 +246,7 @@ func TestDirDirectories(t *testing.T) {
 			t.Errorf("Rmdir of a file: %v", err)
 		}
 		if err := errors.Join(again.Remove(ctx, "f"), d.Rmdir(ctx, "sub"), d.Commit(), again.Close(), sub.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("Remove, Rmdir, Commit, Close: %v", err)
 		}
 		if got := list(t, d); got != "" {
 			t.Errorf("left: %s", got)

@@ -78,7 +78,7 @@ func (m *manager) start() *exec.Cmd {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		m.Fatal(err)
+		m.Fatalf("cmd.Start: %v", err)
 	}
 	m.Cleanup(func() { cmd.Process.Kill() })
 	m.await("READY=1\nSTATUS=serves 1 export")
@@ -107,7 +107,7 @@ func (m *manager) end(cmd *exec.Cmd) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	m.await("STOPPING=1")
 	if err := cmd.Wait(); err != nil {
-		m.Error(err)
+		m.Errorf("cmd.Wait: %v", err)
 	}
 }
 

@@ -293,7 +293,7 @@ func TestCheck(t *testing.T) {
 func TestReloadWithoutServer(t *testing.T) {
 	_, err := run(context.Background(), "reload", "--control", filepath.Join(t.TempDir(), "none"))
 	if err == nil || !strings.Contains(err.Error(), "SIGHUP") || strings.Contains(err.Error(), "\n") {
-		t.Error(err)
+		t.Errorf("%v, want one line with SIGHUP", err)
 	}
 }
 
