@@ -13,8 +13,8 @@ import (
 func (s *Server) aclProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfsacl3.ProcNull:   {Name: "NULL", Run: null, Inline: true, Idempotent: true},
-		nfsacl3.ProcGetACL: {Name: "GETACL", Run: adapt(s, getACL), Busy: busy(getACL), Lane: s.placeByHandle, Idempotent: true},
-		nfsacl3.ProcSetACL: {Name: "SETACL", Run: adaptChange(s, setACL, describeSetACL), Busy: busy(setACL), Lane: s.placeByHandle},
+		nfsacl3.ProcGetACL: {Name: "GETACL", Run: adapt(s, getACL), Busy: busy(getACL), Lane: s.laneByHandle, Idempotent: true},
+		nfsacl3.ProcSetACL: {Name: "SETACL", Run: adaptChange(s, setACL, describeSetACL), Busy: busy(setACL), Lane: s.laneByHandle},
 	}
 	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
 }

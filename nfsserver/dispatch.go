@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// nfsProgram is NFS version 3. Inline are the procedures that often need no disk: they find that
-// out themselves (place.go).
+// nfsProgram is NFS version 3. Inline marks the procedures that often need no disk: they find that
+// out themselves (lanes.go).
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
@@ -38,7 +38,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		b := &nfs3.Bindings[i]
 		procs[i].Name, procs[i].ArgItem = b.Name, b.ArgItem
 		if uint32(i) != nfs3.ProcNull {
-			procs[i].Lane = s.placeByHandle
+			procs[i].Lane = s.laneByHandle
 		}
 	}
 	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}

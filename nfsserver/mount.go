@@ -18,7 +18,7 @@ import (
 func (s *Server) mountProgram() *transport.Program {
 	procs := []transport.Procedure{
 		mount3.ProcNull:    {Name: "NULL", Run: null, Inline: true, Idempotent: true},
-		mount3.ProcMnt:     {Name: "MNT", Run: s.mnt, Lane: s.placeByPath, Busy: mntBusy, Idempotent: true},
+		mount3.ProcMnt:     {Name: "MNT", Run: s.mnt, Lane: s.laneByPath, Busy: mntBusy, Idempotent: true},
 		mount3.ProcDump:    {Name: "DUMP", Run: s.dump, Idempotent: true},
 		mount3.ProcUmnt:    {Name: "UMNT", Run: s.umnt, Idempotent: true},
 		mount3.ProcUmntall: {Name: "UMNTALL", Run: s.umntall, Idempotent: true},

@@ -7,7 +7,7 @@ import (
 )
 
 func getattr(q *request, _ *nfs3.GetattrArgs, res *nfs3.GetattrRes) error {
-	if err := q.asks(false); err != nil {
+	if err := q.busyUnlessQuick(false); err != nil {
 		return err
 	}
 	at, err := q.attr()
@@ -64,7 +64,7 @@ func (o *object) syncChanged(err error, changed ...*Ref) error {
 }
 
 func access(q *request, a *nfs3.AccessArgs, res *nfs3.AccessRes) error {
-	if err := q.asks(true); err != nil {
+	if err := q.busyUnlessQuick(true); err != nil {
 		return err
 	}
 	at, err := q.attr()

@@ -12,7 +12,7 @@ func fsstat(q *request, _ *nfs3.FsstatArgs, res *nfs3.FsstatRes) error {
 }
 
 func fsinfo(q *request, _ *nfs3.FsinfoArgs, res *nfs3.FsinfoRes) error {
-	if err := q.asks(false); err != nil {
+	if err := q.busyUnlessQuick(false); err != nil {
 		return err
 	}
 	at, err := q.attr()
@@ -38,7 +38,7 @@ func properties(in *Info) uint32 {
 }
 
 func pathconf(q *request, _ *nfs3.PathconfArgs, res *nfs3.PathconfRes) error {
-	if err := q.asks(false); err != nil {
+	if err := q.busyUnlessQuick(false); err != nil {
 		return err
 	}
 	at, err := q.attr()

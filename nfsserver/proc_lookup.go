@@ -26,7 +26,7 @@ func dots(name []byte) bool { return string(name) == "." || string(name) == ".."
 // lookup reads the directory's attributes before it looks up the name. A client that caches the
 // name while these stay the same then misses no change of it.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
-	if err := q.asks(true); err != nil {
+	if err := q.busyUnlessQuick(true); err != nil {
 		return err
 	}
 	dir, err := q.attr()

@@ -11,7 +11,7 @@ import (
 // read fills the buffer that the reply is sent from: over RDMA it is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	// A long READ is busy even if all is in memory: other calls would wait for the copy.
-	inUse := a.Count <= quickRead && q.x.info.Quick && q.x.opt.now != nil && q.x.opt.now.ReadsInUse(q.ref) && q.srv.knows(q.call)
+	inUse := a.Count <= quickRead && q.x.info.Quick && q.x.opt.now != nil && q.x.opt.now.ReadsInUse(q.ref) && q.srv.knowsUser(q.call)
 	if !inUse {
 		if err := q.call.Busy(); err != nil {
 			return err

@@ -49,7 +49,7 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 // file that is in use on a disk of this machine, are a copy into the kernel's memory, unless that
 // has too much to write already.
 func (q *request) short(a *nfs3.WriteArgs) bool {
-	return a.Count <= quickWrite && a.Stable == nfs3.Unstable && q.quick() && q.srv.knows(q.call)
+	return a.Count <= quickWrite && a.Stable == nfs3.Unstable && q.quick() && q.srv.knowsUser(q.call)
 }
 
 // write does WRITE and returns the number of bytes written; the lock of o is held.
