@@ -40,16 +40,16 @@ type Blocker struct {
 	tally       tally.Counter
 }
 
-// smallInputs counts the inputs of receivers with a Blocker, without those of large transfers.
+// smallInputs counts inputs to receivers with a Blocker, without large transfers.
 var smallInputs atomic.Uint64
 
-// SmallInputs returns the number of inputs of this process, without those of large transfers.
+// SmallInputs returns this process's number of inputs, without large transfers.
 func SmallInputs() uint64 { return smallInputs.Load() }
 
-// largeInputs counts the inputs of large transfers.
+// largeInputs counts large transfers' inputs.
 var largeInputs atomic.Uint64
 
-// LargeInput counts an input of a large transfer.
+// LargeInput counts a large transfer's input.
 func LargeInput() { largeInputs.Add(1) }
 
 // AddTo implements tally.Source. A block is won where input came soon, a yield spin where input

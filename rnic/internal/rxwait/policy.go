@@ -1,4 +1,4 @@
-// The constants of waiting for input, and why each has its value.
+// Constants for waits, and the reason for each value.
 
 package rxwait
 
@@ -6,32 +6,32 @@ import "time"
 
 // Spinning.
 const (
-	// spinTime is how long a receiver spins. 50 µs: several times what a peer works on one small
-	// call, and about what it takes to put a thread to sleep and to wake it.
+	// spinTime is how long a receiver spins. 50 µs: several times a peer's work on one small call,
+	// and about the cost to put a thread to sleep and wake it.
 	spinTime = 50 * time.Microsecond
 
 	// preemptedTime is the time between two reads from which on another thread had the processor
 	// in between. 20 µs: far more than a read of an empty socket takes, and less than a time slice.
 	preemptedTime = 20 * time.Microsecond
 
-	// passCost is the time that a preemption may cost each later input. 8 µs: what a spin saves on
-	// busy processors, which is to sleep, to wake up and to wait for a processor then.
+	// passCost is a preemption's price for each later input. 8 µs: a spin's gain on busy
+	// processors, where the alternative is to sleep, wake up and wait for a processor.
 	passCost = 8 * time.Microsecond
 
-	// spinGain is the credit for a spin that found input. 5 µs: the least that sleeping and waking
-	// up would have taken. The credit pays for later preemptions.
+	// spinGain is the credit for a spin with input. 5 µs: the least time to sleep and wake up. The
+	// credit pays for later preemptions.
 	spinGain = 5 * time.Microsecond
 
-	// creditMax is the largest credit. 4 ms: a time slice of the kernel.
+	// creditMax is the largest credit. 4 ms: a kernel time slice.
 	creditMax = 4 * time.Millisecond
 
 	// preemptionMax is the longest preemption that counts. 100 ms: longer ones are stops of the
 	// process or of the machine, which spinning did not cause.
 	preemptionMax = 100 * time.Millisecond
 
-	// yieldPeriod is how long ready goroutines wait for a receiver that spins and finds input again
-	// and again. 200 µs: a yield makes the scheduler wake a thread, so one for each input would
-	// cost more than it gives.
+	// yieldPeriod is how long ready goroutines wait while spins succeed one after another. 200 µs:
+	// a yield makes the scheduler wake a thread, so a yield for each input would cost more than it
+	// gives.
 	yieldPeriod = 200 * time.Microsecond
 
 	// procsPeriod is how long a GOMAXPROCS value is used. 1 ms: reading it takes the scheduler's
@@ -50,16 +50,16 @@ const (
 	// and servers work between two calls.
 	blockWorth = 250 * time.Microsecond
 
-	// blockWorthBeside is blockWorth beside large transfers. 100 µs: what a client on the same
-	// machine works between two calls once it has a processor.
+	// blockWorthBeside is blockWorth beside large transfers. 100 µs: the work between two calls in
+	// a client on the same machine, once it has a processor.
 	blockWorthBeside = 100 * time.Microsecond
 
-	// yieldSpinTime is how long a receiver yields and reads before it blocks. 100 µs: what a server
-	// works on most calls that change a name, and a program between two of them.
+	// yieldSpinTime is how long a receiver yields and reads before it blocks. 100 µs: a server's
+	// work on most calls that change a name, and a program's between two such calls.
 	yieldSpinTime = 100 * time.Microsecond
 
-	// yieldPreempted is the length of a yield that shows a busy processor. 500 µs: a blocked thread
-	// would have been woken sooner.
+	// yieldPreempted is the shortest yield on a busy processor. 500 µs: a blocked thread would have
+	// been woken sooner.
 	yieldPreempted = 500 * time.Microsecond
 )
 

@@ -14,10 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// spinning counts the receivers of this process that spin or have a blocked thread.
+// spinning counts this process's receivers that spin or have a blocked thread.
 var spinning atomic.Int32
 
-// Spinning returns the number of receivers of this process that spin or have a blocked thread.
+// Spinning returns the number of receivers in this process that spin or have a blocked thread.
 func Spinning() int { return int(spinning.Load()) }
 
 // A Spinner decides whether a receiver that found nothing reads again at once. The reply to a
