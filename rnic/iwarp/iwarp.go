@@ -21,7 +21,7 @@ type provider struct {
 	// set once
 	cfg rnic.DeviceConfig
 
-	latest atomic.Pointer[parts] // of the stream that had the latest batch
+	latest atomic.Pointer[earlyFlush] // of the stream that had the latest batch
 }
 
 var _ rnic.StreamProvider = (*provider)(nil)

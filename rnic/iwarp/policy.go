@@ -105,10 +105,11 @@ const (
 	// plainBytes is how much a plainLink copies at once. 64 KiB: one of the largest FPDUs.
 	plainBytes = 64 << 10
 
-	// partTime is how long handlers of a batch post before the first replies leave. 20 µs: less
-	// than the peer spins (rnic/internal/rxwait), so it works on these while the rest is made. Two
-	// ends that wait for each other's whole batches would take turns, and one would always be idle.
-	partTime = 20 * time.Microsecond
+	// earlyFlushTime is how long handlers of a batch post before the first replies leave. 20 µs:
+	// less than the peer spins (rnic/internal/rxwait), so it works on these while the rest is made.
+	// Two ends that wait for each other's whole batches would take turns, and one would always be
+	// idle.
+	earlyFlushTime = 20 * time.Microsecond
 
 	// fallbackMSS is the segment size, in bytes, where the stack reports none: Ethernet without
 	// IPv6 and TCP headers with timestamps (RFC 5044 §5.1 [R5044-077]).

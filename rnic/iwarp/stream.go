@@ -41,7 +41,7 @@ type stream struct {
 	rx   receiver
 
 	right receiveRight
-	parts parts
+	early earlyFlush
 	sends atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
@@ -63,7 +63,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	s.work.Init(q, cfg.SQDepth)
 	s.right.init()
 	s.goOn = s.follow
-	s.parts.latest = &p.latest
+	s.early.latest = &p.latest
 	s.tx.s = s
 	s.tx.out.Init(q, &s.work)
 	s.rx.in.Init(q, &s.work)
@@ -130,8 +130,8 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	}
 	mine, err := s.work.Post(wrs)
 	budget := inlineBytes
-	if !mine && s.parts.due() {
-		mine, budget = s.releasePart(), batchBytes
+	if !mine && s.early.due() {
+		mine, budget = s.flushEarly(), batchBytes
 	}
 	if mine {
 		if budget == inlineBytes && wrs[len(wrs)-1].MayCoalesce {
@@ -142,13 +142,13 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	return err
 }
 
-// releasePart lets posted work leave before the batch is done, and reports whether the
+// flushEarly lets posted work leave before the batch is done, and reports whether the
 // caller is to transmit it.
-func (s *stream) releasePart() (mine bool) {
+func (s *stream) flushEarly() (mine bool) {
 	if mine = s.work.ClaimCorked(); mine {
-		s.parts.tally.Win()
+		s.early.tally.Win()
 	} else {
-		s.parts.tally.Lose()
+		s.early.tally.Lose()
 	}
 	return mine
 }
@@ -233,8 +233,8 @@ func (s *stream) afterBatch(content func() bool) (leads bool) {
 	s.work.Cork()
 	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued
 	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A batch
-	// that takes long has two (parts).
-	s.parts.begin()
+	// that takes long has two (earlyflush.go).
+	s.early.begin()
 	follow := s.goOn
 	if s.waiting != nil { // callers may drive: the receive side is not this goroutine's to give away
 		follow = nil
@@ -248,7 +248,7 @@ func (s *stream) afterBatch(content func() bool) (leads bool) {
 
 // handled ends what afterBatch began, after the handlers.
 func (s *stream) handled(ran bool, content func() bool) {
-	s.parts.end()
+	s.early.end()
 	if ran && !content() && s.work.YieldCorked() {
 		runtime.Gosched() // others post meanwhile
 	}
@@ -315,7 +315,7 @@ func (s *stream) wakeTx() {
 // AddTo implements tally.Source, for a stream that has been started.
 func (s *stream) AddTo(t tally.Table) {
 	s.right.AddTo(t)
-	t.Add("early_flush", s.parts.tally.Counts())
+	t.Add("early_flush", s.early.tally.Counts())
 	if l, ok := s.link.(*tcpLink); ok {
 		l.wait.AddTo(t)
 	}
@@ -323,7 +323,7 @@ func (s *stream) AddTo(t tally.Table) {
 
 // Uncork is as rnic.Scheduler has it.
 func (s *stream) Uncork() {
-	s.parts.end()
+	s.early.end()
 	s.sendCollected()
 }
 

@@ -27,7 +27,7 @@ func TestMechanismsOfDevice(t *testing.T) {
 	if after["spin"] == (tally.Counts{}) {
 		t.Error("after the end of the stream: spin has no decisions, want some")
 	}
-	streamOf(b.qp).parts.tally.Win()
+	streamOf(b.qp).early.tally.Win()
 	if got, want := b.dev.Mechanisms()["early_flush"], after["early_flush"]; got != want {
 		t.Errorf("the device still asks a stream that has ended: got %+v, want %+v", got, want)
 	}
@@ -80,7 +80,7 @@ func TestEarlyFlushesAreCounted(t *testing.T) {
 		if got, want := part(), (tally.Counts{}); got != want {
 			t.Errorf("after a short batch: got %+v, want %+v", got, want)
 		}
-		a.after = []time.Duration{partTime, partTime}
+		a.after = []time.Duration{earlyFlushTime, earlyFlushTime}
 		a.batch(msn, 4)
 		if got, want := part(), (tally.Counts{Won: 1}); got != want {
 			t.Errorf("after a long batch: got %+v, want %+v", got, want)

@@ -10,30 +10,30 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// The parts of a stream's batches: replies leave before the batch is done, once for a batch. A
+// An earlyFlush makes replies leave before the batch is done, once for a batch. A
 // third part would be one more system call, and might wake the peer once more.
-type parts struct {
-	latest *atomic.Pointer[parts] // set once: of the device's stream with the latest batch
-	row    lead.Row               // of batches with none of another stream between them
-	next   atomic.Int64           // the time, in clock's ns; 0: not before all handlers have run
+type earlyFlush struct {
+	latest *atomic.Pointer[earlyFlush] // set once: of the device's stream with the latest batch
+	row    lead.Row                    // of batches with none of another stream between them
+	next   atomic.Int64                // the time, in clock's ns; 0: not before all handlers have run
 
 	tally tally.Counter // won: posted work could leave
 }
 
 // begin starts a batch: its handlers are about to run. Beside other streams of the device a batch
 // leaves whole, because the processors have enough to do and a part is one more system call.
-func (p *parts) begin() {
+func (p *earlyFlush) begin() {
 	others := p.latest.Load() != p
 	if others {
 		p.latest.Store(p)
 	}
 	if p.row.Count(others); p.row.Alone() {
-		p.next.Store(clock() + int64(partTime))
+		p.next.Store(clock() + int64(earlyFlushTime))
 	}
 }
 
 // end ends a batch: its handlers have run.
-func (p *parts) end() {
+func (p *earlyFlush) end() {
 	if p.next.Load() != 0 {
 		p.next.Store(0)
 	}
@@ -41,7 +41,7 @@ func (p *parts) end() {
 
 // due reports whether posted work is to leave now, once for a batch. Any goroutine that
 // posts may call it, not the receive loop's alone.
-func (p *parts) due() bool {
+func (p *earlyFlush) due() bool {
 	next := p.next.Load()
 	return next != 0 && clock() >= next && p.next.CompareAndSwap(next, 0)
 }

@@ -84,13 +84,13 @@ func (a *answerer) row(t *testing.T, msn *uint32) {
 	}
 }
 
-// What was posted for partTime leaves with the post after it, once for each batch; what is left
-// leaves in the end.
+// What was posted for earlyFlushTime leaves with the post after it, once for each batch; what is
+// left leaves in the end.
 func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)
 		for range 2 {
-			a.after = []time.Duration{partTime - 1, 0, 1, 0, 3 * partTime}
+			a.after = []time.Duration{earlyFlushTime - 1, 0, 1, 0, 3 * earlyFlushTime}
 			a.batch(msn, 8)
 			if want := []uint64{0, 0, 3, 3, 3, 3, 3, 3}; !slices.Equal(a.left, want) {
 				t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
@@ -108,7 +108,7 @@ func TestShortBatchIsAnsweredWhole(t *testing.T) {
 			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
 		}
 		time.Sleep(time.Second)
-		if streamOf(a.qp).parts.due() {
+		if streamOf(a.qp).early.due() {
 			t.Error("a part is due with no batch")
 		}
 	})
@@ -118,8 +118,8 @@ func TestShortBatchIsAnsweredWhole(t *testing.T) {
 func TestBatchBesideAnotherIsAnsweredWhole(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)
-		streamOf(a.qp).p.latest.Store(new(parts)) // another stream has had a batch
-		a.after = []time.Duration{3 * partTime}
+		streamOf(a.qp).p.latest.Store(new(earlyFlush)) // another stream has had a batch
+		a.after = []time.Duration{3 * earlyFlushTime}
 		a.batch(msn, 4)
 		if want := []uint64{0, 0, 0, 0}; !slices.Equal(a.left, want) {
 			t.Errorf("answers that had left after each post: %v, want %v", a.left, want)
