@@ -1,4 +1,4 @@
-// One inbound call: what a procedure sees of it, and how it ends.
+// An inbound call: the procedure's view, its buffers, and its end.
 
 package transport
 
@@ -17,63 +17,64 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A Call is one inbound call while its procedure runs. It is used again for
-// another call once the procedure has returned. Result items must not point
-// into the arguments, whose memory goes back before the reply has left.
+// A Call is one inbound call while its procedure runs. It is reused after the procedure has
+// returned. Result items must not point into the arguments: their memory is released before the
+// reply has left.
 type Call struct {
-	Ctx    context.Context // done when the connection is
+	Ctx    context.Context // ends with the connection
 	Remote net.Addr
-	Owner  Owner // of the peer's end of the connection
+	Owner  Owner // of the connection's peer end
 	RDMA   bool
 	XID    uint32
 	Cred   Cred
-	// Memo is where the program keeps what it has found out about the connection, for its later
-	// calls. Several calls may read and write it at once; all values have one type. nil: there is
-	// no connection, as over UDP, where clients share a socket.
+	// Memo stores the program's knowledge about the connection, for later calls. Several calls
+	// may read and write it concurrently; all values have one type. nil: no connection, as over
+	// UDP, where clients share a socket.
 	Memo *atomic.Value
-	// Distinct: the server has a call of the same bytes, host and user over another connection, and
-	// this call does not repeat it.
+	// Distinct: the server has a call with the same bytes, host and user over another connection,
+	// and this call does not repeat it.
 	Distinct bool
-	Args     *xdr.Decoder // positioned behind the RPC header
-	Res      *xdr.Encoder // positioned behind the RPC reply header
+	Args     *xdr.Decoder // positioned after the RPC header
+	Res      *xdr.Encoder // positioned after the RPC reply header
 
-	via    carrier // the connection it came by
+	via    carrier // the call's connection
 	header oncrpc.CallHeader
 	prog   *Program
-	proc   *Procedure // set, as prog is, when the header has been found good
+	proc   *Procedure // set, like prog, once the header is valid
 	args   xdr.Decoder
 	res    xdr.Encoder
 
-	chunkFault bool      // arguments were in chunks where none may be: ERR_CHUNK
-	dup        *drcEntry // the entry that this call's reply is to fill
-	running    drcEntry  // the entry of a NoOverlap call
+	chunkFault bool      // arguments were in forbidden chunks: ERR_CHUNK
+	dup        *drcEntry // the entry that stores this call's reply
+	running    drcEntry  // a NoOverlap call's entry
 	next       *Call     // in a queue of calls
-	lane       int       // what it may wait for (Procedure.Lane), 0: nothing in particular
-	line       *line     // set while it has a share of its lane
+	lane       int       // the thing that it may wait for (Procedure.Lane), 0: none
+	line       *line     // set while it holds a share of its lane
 
 	standing standing
-	here     *receiver // of the goroutine that serves it, if another one can follow; else nil
-	run      lead.Run  // of here
-	ownLoop  bool      // that goroutine serves no other connection
-	more     bool      // others of this connection do, as it arrived
-	since    time.Time // of a call that stays: when it became busy
-	turn     chan bool // of a goroutine in Busy: whether it has a share now, or is shed; else nil
+	// Of the goroutine that serves it, if a follower can take over; otherwise nil.
+	here    *receiver
+	run     lead.Run  // of here
+	ownLoop bool      // that goroutine serves no other connection
+	more    bool      // more of the connection's calls had arrived
+	since   time.Time // for a call that stays: when it became busy
+	turn    chan bool // for a goroutine in Busy: true with a share, false if shed; otherwise nil
 
-	// Each carrier has a part of its own, which it fills, and empties before recycle.
+	// Each carrier fills its own part, and clears it before recycle.
 	socket socketPart // TCP and UDP
 	rdma   rdmaPart
 }
 
-// A carrier is the connection that a call came by. Exactly one of reply,
-// rejectChunks and drop ends a call, on any goroutine; the carrier has it then.
+// A carrier is a call's connection. Exactly one of reply, rejectChunks and drop ends a call, on
+// any goroutine, and takes the Call over.
 type carrier interface {
 	lines() *lines
 	request(c *Call) *rpcrdma.Request // nil: not over RDMA
 	buffer(c *Call, n int) []byte
-	uncork(c *Call)          // replies that were collected leave now; the leader calls it
-	inputWaits(c *Call) bool // the peer has sent something since c; true where that is not known
+	uncork(c *Call)          // the leader calls it: collected replies leave now
+	inputWaits(c *Call) bool // the peer has sent more since c; true if unknown
 	reply(c *Call)           // c.res is the whole reply
-	rejectChunks(c *Call)    // ERR_CHUNK where there are chunks
+	rejectChunks(c *Call)    // ERR_CHUNK if the transport has chunks
 	drop(c *Call)
 }
 
@@ -83,14 +84,14 @@ var callPool = sync.Pool{New: func() any {
 	return c
 }}
 
-// getCall returns an empty Call of a connection.
+// getCall returns an empty Call for a connection.
 func getCall(via carrier) *Call {
 	c := callPool.Get().(*Call)
 	c.via = via
 	return c
 }
 
-// recycle makes the Call ready for another connection's use. The carrier has emptied its part.
+// recycle clears the Call for reuse. The carrier has cleared its part.
 func (c *Call) recycle() {
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
@@ -102,10 +103,9 @@ func (c *Call) recycle() {
 	callPool.Put(c)
 }
 
-// Buffer returns n bytes for a result item (c.Res.Item), valid until the reply
-// has left. Their content is arbitrary. Where the server's memory budget is
-// spent, or this connection has had its share, it becomes Busy and waits
-// a while for others to give back; nil says that it was for nothing.
+// Buffer returns n bytes for a result item (c.Res.Item), valid until the reply has left, with
+// arbitrary content. If the memory budget is exhausted, or the connection has its share, the call
+// becomes Busy and waits for a while; nil means that it waited in vain.
 func (c *Call) Buffer(n int) []byte {
 	b := c.via.buffer(c, n)
 	if b != nil || c.Busy() != nil {
@@ -121,25 +121,25 @@ func (c *Call) Buffer(n int) []byte {
 	return b
 }
 
-// inside adds n to the calls of c's lane that are in their procedure, if c has a share of it.
+// inside adds n to the number of its lane's calls in their procedure, if c has a share.
 func (c *Call) inside(n int32) {
 	if c.line != nil {
 		c.line.share.lane.inside.Add(n)
 	}
 }
 
-// bufferWait is how long a call waits for memory before its client is told to
-// come again, seconds later; bufferPause is between two looks, at most.
+// bufferWait is how long a call waits for memory before its client must retry, seconds later;
+// bufferPause is the longest interval between attempts.
 const (
 	bufferWait  = time.Second
 	bufferPause = 40 * time.Millisecond
 )
 
-// minDeferredItem is the smallest number of bytes that is cheaper to read when the reply leaves.
+// minDeferredItem is the smallest size for which reading at send time pays off.
 const minDeferredItem = 32 << 10
 
-// TakesDeferredItem reports whether the n bytes of the reply's first item may be read when it
-// leaves (mem.DeferredRead), and that pays.
+// TakesDeferredItem reports whether the n bytes of the reply's first item may be read at send
+// time (mem.DeferredRead), and whether that pays off.
 func (c *Call) TakesDeferredItem(n int) bool {
 	if n < minDeferredItem {
 		return false
@@ -148,23 +148,22 @@ func (c *Call) TakesDeferredItem(n int) bool {
 	return req != nil && req.TakesDeferredItem()
 }
 
-// DeferItem makes the n bytes of src from off on the reply's first item; its Data is n unfilled
-// bytes from Buffer. They are read when they are sent; if src then has fewer, cut changes the
-// reply. The call owns src from here on. TakesDeferredItem must have returned true.
+// DeferItem makes n bytes of src, from off, the reply's first item; its Data is an unfilled Buffer
+// of n bytes. They are read when sent; if there are fewer by then, cut changes the reply. The call
+// takes src over. Call it only after TakesDeferredItem has returned true.
 func (c *Call) DeferItem(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
 	c.via.request(c).DeferItem(src, off, n, cut)
 }
 
-// Room has the reply's stream hold n bytes more. What is beyond the small space
-// that each reply begins with comes from the server's memory budget; false says
-// that it is spent. Procedures with large results that are no items call it as
-// they go, and before the first item.
+// Room makes room for n more bytes in the reply's stream. Beyond a small initial space this takes
+// memory from the server's budget; false means that it is exhausted. Procedures with large
+// results outside items call it repeatedly, before the first item.
 func (c *Call) Room(n int) bool {
 	had := c.res.Bytes()
 	if cap(had)-len(had) >= n {
 		return true
 	}
-	b := c.Buffer(len(had) + max(n, 2*len(had))) // as it will go on to grow
+	b := c.Buffer(len(had) + max(n, 2*len(had))) // with room to grow
 	if b == nil {
 		b = c.Buffer(len(had) + n)
 	}
@@ -176,17 +175,16 @@ func (c *Call) Room(n int) bool {
 	return true
 }
 
-// ArgsErr returns nil, or ErrGarbageArgs when the arguments did not decode. A procedure asks after
-// it has decoded all and before it does any work: where the arguments came in chunks that do not
-// belong to them, the call is answered with ERR_CHUNK instead of the reply (RFC 8166 §6.1
-// [R8166-189]).
+// ArgsErr returns nil, or ErrGarbageArgs if the arguments did not decode. A procedure calls it
+// after decoding everything and before any work. If the arguments came in wrong chunks, the call
+// is answered with ERR_CHUNK instead of the reply (RFC 8166 §6.1 [R8166-189]).
 func (c *Call) ArgsErr() error {
 	err := c.args.Err()
 	switch {
 	case err == nil && c.args.ItemsLeft() == 0:
 		return nil
 	case err == nil || (errors.Is(err, xdr.ErrShort) && c.args.ItemsLeft() > 0):
-		// No item stood where a chunk says that its content belongs.
+		// A chunk's position matched no item.
 		c.chunkFault = true
 	}
 	return ErrGarbageArgs

@@ -1,4 +1,4 @@
-// The dispatcher: from the RPC header of a call to its procedure, and to the reply.
+// The dispatcher: from a call's RPC header to its procedure and its reply.
 
 package transport
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A dispatcher serves calls whatever they came by.
+// A dispatcher serves calls from any carrier.
 type dispatcher struct {
 	programs programs
 	drc      *drc
@@ -20,10 +20,10 @@ type dispatcher struct {
 	refused  refusalCounts
 }
 
-// serve takes a call whose args hold the whole message, with its detached
-// items. Where c.here is set it runs on the goroutine that receives, and leads is false if another
-// one does that from then on; else it does not wait, and a worker runs the call. peer and creds
-// belong to the connection.
+// serve handles a call with the whole message in args, with detached items. If c.here is set, the
+// call may run on the receiving goroutine; leads is then false if a follower has taken over
+// receiving. Otherwise serve does not wait, and a worker runs the call. peer and creds belong to
+// the connection.
 func (s *dispatcher) serve(c *Call, p *peer) (leads bool) {
 	if s.admit(c, p) {
 		return s.place(c)
@@ -31,24 +31,24 @@ func (s *dispatcher) serve(c *Call, p *peer) (leads bool) {
 	return true
 }
 
-// admit finds the procedure of a call and whether it may be called. false: the call has been
-// answered or dropped, or waits for one that it repeats.
+// admit finds a call's procedure and authorizes it. false: the call has been answered or dropped,
+// or waits for one that it repeats.
 func (s *dispatcher) admit(c *Call, p *peer) bool {
 	c.Owner, c.Memo = p.owner, p.memo
 	items := c.args.ItemsLeft()
 	if !s.header(c, p) {
 		return false
 	}
-	// A Read chunk is for the one argument that the binding names (RFC 8166 §6.1 [R8166-189]), and
-	// no part of the RPC header was one. With ERR_CHUNK and not GARBAGE_ARGS, since it is the
-	// transport header that is wrong.
+	// A Read chunk is only for the argument named in the binding (RFC 8166 §6.1 [R8166-189]),
+	// never for a part of the RPC header. Answer ERR_CHUNK and not GARBAGE_ARGS, because the
+	// transport header is wrong.
 	if items > 0 && (!c.proc.ArgItem || c.args.ItemsLeft() != items) {
 		s.refused.count(refusedChunks)
 		c.via.rejectChunks(c)
 		return false
 	}
-	// Before the duplicate cache: who is not allowed to make a call MUST NOT be told the reply of
-	// another's. NULL is for anybody, to see whether the server is there (RFC 5531 §12.1).
+	// Before the duplicate cache: an unauthorized caller MUST NOT get another's reply. NULL is
+	// open to all, to check whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
 			s.refused.count(refusedAuth)
@@ -56,17 +56,16 @@ func (s *dispatcher) admit(c *Call, p *peer) bool {
 			return false
 		}
 	}
-	// The lane is asked for after authorization, since the arguments that it looks at are the word
-	// of anybody until then.
+	// Ask for the lane after authorization: until then the arguments are untrusted.
 	if c.proc.Lane != nil {
 		c.lane = 1 + c.proc.Lane(c)
 	}
-	// A duplicate has been answered, or will be with the original.
+	// A duplicate has been answered, or will be together with the original.
 	return c.proc.Idempotent && !c.proc.NoOverlap || s.drc.admit(c, p)
 }
 
-// shed answers a call that gets no worker, and a copy of it that would take its place:
-// neither has been done, so both clients may ask again as for a new call.
+// shed answers a call without a worker, and a copy that would replace it: neither was executed,
+// so both clients may retry as with a new call.
 func (s *dispatcher) shed(c *Call) {
 	for c != nil {
 		var next *Call
@@ -84,9 +83,9 @@ func (s *dispatcher) shed(c *Call) {
 	}
 }
 
-// turn runs c on a worker, unless its connection has ended while it waited: nobody
-// hears its reply, and its client sends it again over another one. A copy that has
-// come by then runs in its place.
+// turn runs c on a worker, unless its connection has ended meanwhile: then its reply is useless,
+// and its client repeats it over another connection. A copy that has arrived by then runs
+// instead.
 func (s *dispatcher) turn(c *Call) {
 	if c.Ctx.Err() == nil {
 		s.run(c)
@@ -98,16 +97,15 @@ func (s *dispatcher) turn(c *Call) {
 	c.via.drop(c)
 }
 
-// again runs c, unless nil: a copy that replaces its original.
+// again runs c, if not nil: a copy that replaces its original.
 func (s *dispatcher) again(c *Call) {
 	if c != nil && !s.pool.submit(c) {
 		s.shed(c)
 	}
 }
 
-// header reads the call's RPC header and finds the procedure. Where it fails
-// the call has been ended: the reply says why, or there is none because the
-// message is no call at all.
+// header decodes the call's RPC header and finds the procedure. After a failure the call has
+// ended: with an error reply, or without one if the message is not a call.
 func (s *dispatcher) header(c *Call, p *peer) bool {
 	h := &c.header
 	h.DecodeXDR(&c.args)
@@ -139,7 +137,7 @@ func (s *dispatcher) header(c *Call, p *peer) bool {
 	return s.route(c, h)
 }
 
-// route finds the procedure, or answers that there is none.
+// route finds the procedure, or answers with an error.
 func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
 	prog, low, high, known := s.programs.find(h.Prog, h.Vers)
 	switch {
@@ -159,7 +157,7 @@ func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
 	return false
 }
 
-// answer ends the call with a reply that has no results.
+// answer ends the call with a reply without results.
 func (c *Call) answer(h oncrpc.ReplyHeader) {
 	c.startReply(&h)
 	c.via.reply(c)
@@ -171,16 +169,16 @@ func (c *Call) deny(stat oncrpc.AuthStat) {
 
 func (c *Call) accept(stat oncrpc.AcceptStat) { c.answer(oncrpc.ReplyHeader{Accept: stat}) }
 
-// startReply begins the reply, in place of what was encoded so far.
+// startReply begins the reply and discards results encoded so far.
 func (c *Call) startReply(h *oncrpc.ReplyHeader) {
-	// Of a procedure that has failed half way, too: a reply has results or a status.
+	// A procedure may have failed halfway: a reply has either results or an error status.
 	c.res.Truncate(0)
 	h.XID = c.XID
 	h.EncodeXDR(&c.res)
 }
 
-// run runs the procedure and ends the call. It returns the line of which the call has a share of
-// its lane, nil if it has none: after run, c is another call's.
+// run runs the procedure and ends the call. It returns the line in which the call holds a share
+// of its lane, or nil. After run, c may be another call.
 func (s *dispatcher) run(c *Call) *line {
 	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
 	var w watch
@@ -199,7 +197,7 @@ func (s *dispatcher) run(c *Call) *line {
 		c.proc.Busy(c)
 		err = nil
 	case err == nil:
-		// A procedure may have forgotten to ask; there are no results of arguments that were none.
+		// Check even if the procedure did not: undecodable arguments must not yield results.
 		err = c.ArgsErr()
 	}
 	if s.observer != nil {
@@ -221,7 +219,7 @@ func (s *dispatcher) run(c *Call) *line {
 	return l
 }
 
-// refuse answers with the status that stands for the error of a procedure.
+// refuse answers with the status for a procedure's error.
 func (c *Call) refuse(err error) {
 	var auth *AuthError
 	switch {
@@ -234,7 +232,7 @@ func (c *Call) refuse(err error) {
 	}
 }
 
-// protect runs the procedure; a panic in it ends this call alone.
+// protect runs the procedure; a panic in it ends only this call.
 func (s *dispatcher) protect(c *Call) (err error) {
 	c.inside(1)
 	defer func() {

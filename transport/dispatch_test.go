@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A tape is a carrier that keeps how each call ended.
+// A tape is a carrier that records each call's end.
 type tape struct {
 	ctx   context.Context
 	calls gate
@@ -28,7 +28,7 @@ type tape struct {
 	via   carrier // of its calls; nil: the tape
 
 	receiver *receiver // nil: workers run the calls
-	more     bool      // others have come with each call
+	more     bool      // others have arrived with each call
 	waits    bool      // and after it
 	uncorked int
 }
@@ -69,7 +69,7 @@ func (t *tape) reply(c *Call) {
 func (t *tape) uncork(*Call)          { t.uncorked++ }
 func (t *tape) inputWaits(*Call) bool { return t.waits }
 
-// buffer gives no more than there is, as every carrier.
+// buffer returns no more than available, like every carrier.
 func (t *tape) buffer(_ *Call, n int) []byte {
 	if n < 0 || n > 4<<20 {
 		return nil
@@ -83,7 +83,7 @@ func (t *tape) end(c *Call, e tapeEnd) {
 	t.ends <- e
 }
 
-// start gives a message to the dispatcher. leads is dispatcher.serve's result.
+// start passes a message to the dispatcher. leads is dispatcher.serve's result.
 func (t *tape) start(s *Server, m chunks.Message) (leads bool) {
 	t.calls.tryEnter()
 	if t.work.client == nil {
@@ -101,13 +101,13 @@ func (t *tape) start(s *Server, m chunks.Message) (leads bool) {
 	return s.dispatcher.serve(c, &t.peer)
 }
 
-// do waits for the end as well.
+// do also waits for the end.
 func (t *tape) do(s *Server, m chunks.Message) tapeEnd {
 	t.start(s, m)
 	return <-t.ends
 }
 
-// unhex reads hexadecimal digits with blanks between them.
+// unhex parses hexadecimal digits with blanks between them.
 func unhex(s string) []byte {
 	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
@@ -128,7 +128,7 @@ func newTestServer(t testing.TB) (*Server, *testProgram) {
 
 const noAuth = "00000000 00000000 00000000 00000000 " // credential and verifier
 
-// Every answer that RFC 5531 §9 has, byte for byte.
+// Each answer in RFC 5531 §9, byte for byte.
 func TestDispatchGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-001", "R8166-002", "R8166-194", "R8267-019", "R8267-021")
 	s, _ := newTestServer(t)
@@ -165,7 +165,7 @@ func TestDispatchGolden(t *testing.T) {
 	}
 }
 
-// What is no call, or is cut off inside its header, has no answer.
+// A message that is no call, or is truncated in its header, gets no answer.
 func TestDispatchDrops(t *testing.T) {
 	s, p := newTestServer(t)
 	whole := unhex("0000beef 00000000 00000002 20000a11 00000003 00000008" + noAuth)
@@ -183,7 +183,7 @@ func TestDispatchDrops(t *testing.T) {
 	}
 }
 
-// writeCall is a call of WRITE whose opaque of n bytes has been taken out.
+// writeCall is a WRITE call without its opaque of n bytes.
 func writeCall(n uint32, proc uint32) []byte {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: 5, Prog: testProg, Vers: testVers, Proc: proc}

@@ -1,4 +1,4 @@
-// The errors of procedures and of calls.
+// Errors of procedures and calls.
 
 package transport
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Errors of procedures, and of calls.
+// Errors returned by procedures and calls.
 var (
 	ErrGarbageArgs = errors.New("rpc: arguments do not decode (GARBAGE_ARGS)")
 	ErrSystem      = errors.New("rpc: system error on the server (SYSTEM_ERR)")
@@ -20,21 +20,21 @@ var (
 	ErrClosed      = errors.New("rpc: closed")
 	ErrBadReply    = errors.New("rpc: the reply does not decode")
 
-	// ErrShed is the error of Call.Busy where calls of the lane have waited in vain. A procedure
-	// that has changed nothing returns it, and its client gets the results of Procedure.Busy.
+	// ErrShed is returned by Call.Busy if calls in the lane have waited in vain. A procedure that
+	// has changed nothing returns it, and its client gets the results of Procedure.Busy.
 	ErrShed = errors.New("rpc: calls that wait for the same thing do not end")
 
-	// ErrNoRoom ends a call whose result item is longer than its sink or, where there is no
-	// sink, whose results are longer than Proc.MaxReply and extra: over RDMA the server cannot
-	// send them, over TCP they are dropped. The connection and its other calls go on.
+	// ErrNoRoom ends a call if its result item exceeds the sink, or without a sink, if its
+	// results exceed Proc.MaxReply and extra. Over RDMA the server cannot send them, over TCP
+	// they are dropped. The connection and its other calls continue.
 	ErrNoRoom = errors.New("rpc: the results need more room than the call offers (sink, or MaxReply and extra)")
 )
 
-// A roomError is ErrNoRoom of one procedure.
+// A roomError is a procedure's ErrNoRoom.
 type roomError struct {
 	proc  string
-	cause error // of rpcrdma; nil where we have seen it ourselves
-	args  bool  // arguments were offered as chunks: the server may have meant those
+	cause error // from rpcrdma; nil if this client detected it
+	args  bool  // arguments were offered as chunks, and possibly too long
 }
 
 func (e *roomError) Error() string {
@@ -45,7 +45,7 @@ func (e *roomError) Error() string {
 	return s
 }
 
-// Unwrap returns ErrNoRoom, and what rpcrdma said.
+// Unwrap returns ErrNoRoom, and rpcrdma's error.
 func (e *roomError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{ErrNoRoom}
@@ -53,16 +53,16 @@ func (e *roomError) Unwrap() []error {
 	return []error{ErrNoRoom, e.cause}
 }
 
-// An AuthError is AUTH_ERROR: a procedure returns it to refuse a caller, a call
-// returns it when the server refused us.
+// An AuthError is AUTH_ERROR: a procedure returns it to refuse a caller, and a call if the server
+// refused this client.
 type AuthError struct{ Stat oncrpc.AuthStat }
 
 func (e *AuthError) Error() string {
 	return "rpc: credentials refused (" + e.Stat.String() + ")"
 }
 
-// A MismatchError tells that the server speaks other versions of RPC
-// (RPC_MISMATCH) or, where Prog is not zero, of the program (PROG_MISMATCH).
+// A MismatchError means that the server speaks other versions of RPC (RPC_MISMATCH) or, if Prog
+// is not zero, of the program (PROG_MISMATCH).
 type MismatchError struct{ Prog, Low, High uint32 }
 
 func (e *MismatchError) Error() string {
@@ -72,12 +72,12 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("rpc: server serves versions %d to %d of program %d (PROG_MISMATCH)", e.Low, e.High, e.Prog)
 }
 
-// A ConnectError is a call or a dial that ended without an answer of the server.
+// A ConnectError means that a call or a dial ended without the server's answer.
 type ConnectError struct {
 	Service string // "nfs"
 	Addr    string
-	Err     error // the last thing that went wrong
-	ended   error // of the context that ended the wait
+	Err     error // the last error
+	ended   error // of the context, if that ended the wait
 }
 
 func (e *ConnectError) Error() string {
@@ -88,7 +88,7 @@ func (e *ConnectError) Error() string {
 	return e.Service + " server " + e.Addr + " does not answer: " + plainCause(e.Err).Error()
 }
 
-// Unwrap returns the cause, and the error of the context if that ended the wait.
+// Unwrap returns the cause, and the context's error if that ended the wait.
 func (e *ConnectError) Unwrap() []error {
 	if e.ended == nil {
 		return []error{e.Err}
@@ -96,14 +96,14 @@ func (e *ConnectError) Unwrap() []error {
 	return []error{e.Err, e.ended}
 }
 
-// Timeout reports whether time ran out, so that a ConnectError counts as a net.Error.
+// Timeout reports whether a timeout expired, which makes a ConnectError a net.Error.
 func (e *ConnectError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.ended, &t) && t.Timeout() || errors.As(e.Err, &t) && t.Timeout()
 }
 
-// plainCause is the system's own word for err ("connection refused"), without
-// the addresses and system calls that package net wraps around it.
+// plainCause returns the system's own text for err ("connection refused"), without package net's
+// addresses and system calls.
 func plainCause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -116,10 +116,10 @@ func plainCause(err error) error {
 	return err
 }
 
-// A StuckError ends Server.Shutdown while procedures still run that do not return: what
-// they wait for does not answer. They may go on at any time.
+// A StuckError ends Server.Shutdown while procedures are still running, because the things that
+// they wait for do not answer. They may continue at any time.
 type StuckError struct {
-	Lanes []string // what they wait for (Program.Lanes); "": nothing in particular
+	Lanes []string // the things that they wait for (Program.Lanes); "": unknown
 }
 
 func (e *StuckError) Error() string {

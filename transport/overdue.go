@@ -1,17 +1,16 @@
-// Overdue calls: those that have waited too long for a worker that does not come.
+// Overdue calls: calls that have waited too long for a worker.
 
 package transport
 
 import "time"
 
-// lineWait is how long the calls of a line wait while not one of them begins or ends. Then they are
-// answered, where the procedure has an answer for that (Procedure.Busy), and give back what they
-// hold: a credit, memory. So are those that come after them, at once, until one begins or ends
-// again, or one of another line of the lane ends. A line that moves at all waits as long as it
-// takes.
+// lineWait is how long a line's calls wait while none of them begins or ends. Then they are
+// answered, if the procedure has an answer for that (Procedure.Busy), and release a credit and
+// memory. Later calls are answered at once, until one begins or ends again, or one in another
+// line of the lane ends. A moving line waits without limit.
 const lineWait = 3 * time.Second
 
-// watchLines has the lines looked at as long as calls wait. The caller holds mu.
+// watchLines schedules checks of the lines as long as calls wait. The caller holds mu.
 func (p *workerPool) watchLines() {
 	if p.watching || p.closed {
 		return
@@ -24,7 +23,7 @@ func (p *workerPool) watchLines() {
 	}
 }
 
-// look ends the calls that have waited for too long.
+// look ends overdue calls.
 func (p *workerPool) look() {
 	p.mu.Lock()
 	p.watching = false
@@ -57,11 +56,11 @@ func (p *workerPool) look() {
 	p.mu.Unlock()
 	for i, list := range late {
 		say[i]()
-		go p.shedLoop(list) // by itself, for its client may be slow to take replies
+		go p.shedLoop(list) // in its own goroutine, because its client may read replies slowly
 	}
 }
 
-// shedLoop ends a list of calls of one connection.
+// shedLoop ends a list of one connection's calls.
 func (p *workerPool) shedLoop(list *Call) {
 	defer p.wg.Done()
 	for list != nil {
@@ -75,7 +74,7 @@ func (p *workerPool) shedLoop(list *Call) {
 	}
 }
 
-// withdraw ends the calls of a connection that has ended which still wait.
+// withdraw ends an ended connection's waiting calls.
 func (p *workerPool) withdraw(conn *lines) {
 	p.mu.Lock()
 	var list []*Call
@@ -96,11 +95,11 @@ func (p *workerPool) withdraw(conn *lines) {
 			c.turn <- false
 			continue
 		}
-		p.run(c) // which finds that the connection has ended
+		p.run(c) // which notices the connection's end
 	}
 }
 
-// join and leave are the beginning and the end of a connection.
+// join and leave register and unregister a connection.
 
 func (p *workerPool) join(conn *lines, key clientKey) {
 	p.mu.Lock()

@@ -1,4 +1,4 @@
-// Calls that get no worker: they are told to come again, and hold up nothing.
+// Calls without a worker: their clients must retry, and they block nothing.
 
 package transport
 
@@ -16,20 +16,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Procedures of the program of a disk, beside NULL.
+// Procedures of a disk's program, besides NULL.
 const (
 	dRead   = 1 + iota // hangs
-	dWrite             // hangs, idempotent, but not beside a copy of itself
-	dOther             // of another disk: does not hang
-	dForget            // hangs, and has no answer for those that must wait
-	dBuffer            // waits for memory, again and again
-	dReply             // does not hang, but its client does not take the reply
+	dWrite             // hangs; idempotent, but not beside its own copy
+	dOther             // on another disk: does not hang
+	dForget            // hangs, without an answer for waiting calls
+	dBuffer            // waits for memory, repeatedly
+	dReply             // does not hang, but its client does not read the reply
 )
 
-// A diskProgram has two lanes, and procedures that wait in one of them until they are let go.
+// A diskProgram has two lanes, and procedures that wait in one of them until released.
 type diskProgram struct{ letGo chan struct{} }
 
-// The first word of the results.
+// The results' first word.
 const (
 	resDone = iota
 	resBusy
@@ -54,7 +54,7 @@ func (d *diskProgram) program() *Program {
 	}}
 }
 
-// askAgain has a call wait for memory that there is none of.
+// askAgain makes a call wait for unavailable memory.
 func (d *diskProgram) askAgain(c *Call) error {
 	for {
 		select {
@@ -67,7 +67,7 @@ func (d *diskProgram) askAgain(c *Call) error {
 	}
 }
 
-// result is the first word of the results in the next end of a call, or how it ended.
+// result is the first result word of the next call to end, or its kind of end.
 func (t *tape) result() any {
 	select {
 	case e := <-t.ends:
@@ -80,7 +80,7 @@ func (t *tape) result() any {
 	}
 }
 
-// inDisk runs a test with a server of a diskProgram, in simulated time.
+// inDisk runs a test with a diskProgram's server, in simulated time.
 func inDisk(t *testing.T, f func(t *testing.T, s *Server, d *diskProgram)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diskProgram{letGo: make(chan struct{})}
@@ -93,7 +93,7 @@ func inDisk(t *testing.T, f func(t *testing.T, s *Server, d *diskProgram)) {
 	})
 }
 
-// expect waits for simulated time to pass and then wants those ends, and no more.
+// expect advances simulated time, then expects exactly those ends.
 func (tp *tape) expect(t *testing.T, what string, d time.Duration, want ...any) {
 	t.Helper()
 	time.Sleep(d)
@@ -105,9 +105,9 @@ func (tp *tape) expect(t *testing.T, what string, d time.Duration, want ...any) 
 	}
 }
 
-// Calls beyond the workers of a connection wait, are told to come again when none of them
-// moves, and then those that follow are told at once. Others of the connection are served all the
-// time. When the disk answers, everything is as before.
+// Calls beyond a connection's workers wait, are answered with "retry" when none of them moves,
+// and later ones at once. The connection's other calls are served all the time. When the disk
+// answers, all is normal.
 func TestOverdueCallsAreAnswered(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		c := newTape("10.0.0.1") // has 4 workers in each lane
@@ -135,7 +135,7 @@ func TestOverdueCallsAreAnswered(t *testing.T) {
 	})
 }
 
-// A line in which calls end waits for as long as it takes.
+// A line with ending calls waits without limit.
 func TestSlowCallsAreNotOverdue(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		c := newTape("10.0.0.1")
@@ -150,8 +150,8 @@ func TestSlowCallsAreNotOverdue(t *testing.T) {
 	})
 }
 
-// A connection whose calls have waited in vain stands in line again when the disk answers others:
-// on a disk that others keep busy it would else be told to come again for ever.
+// A connection with calls that waited in vain queues again when the disk answers others: on a
+// disk kept busy by others its clients would otherwise retry forever.
 func TestOverdueLineWaitsAgain(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		busy := make([]*tape, 40) // more than their client may have workers for
@@ -168,7 +168,7 @@ func TestOverdueLineWaitsAgain(t *testing.T) {
 		c.expect(t, "then", 0, resBusy)
 		d.letGo <- struct{}{}
 		synctest.Wait()
-		for i := range busy { // the worker that is free is taken at once
+		for i := range busy { // a free worker is taken at once
 			busy[i].start(s, callOf(7, dRead, 1))
 		}
 		c.start(s, callOf(7, dRead, 1))
@@ -184,7 +184,7 @@ func TestOverdueLineWaitsAgain(t *testing.T) {
 	})
 }
 
-// Calls of which the procedure has no answer wait on.
+// Calls of a procedure without an answer keep waiting.
 func TestOverdueWithoutAnswerWait(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		c := newTape("10.0.0.1")
@@ -201,8 +201,8 @@ func TestOverdueWithoutAnswerWait(t *testing.T) {
 	})
 }
 
-// A call that is told to come again has not been done, nor has a copy of it: both are told, and
-// nothing of it is kept, so that it is done when it comes once more.
+// A call answered with "retry" has not been executed, nor has its copy: both get that answer, and
+// nothing is stored, so that a retry is executed.
 func TestOverdueCopies(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		one, two := newTape("10.0.0.1"), newTape("10.0.0.1")
@@ -224,7 +224,7 @@ func TestOverdueCopies(t *testing.T) {
 	})
 }
 
-// What waits when its connection ends is dropped at once, though no worker becomes free.
+// A waiting call is dropped at its connection's end, even without a free worker.
 func TestWaitingCallsOfEndedConnection(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		c := newTape("10.0.0.1")
@@ -240,8 +240,8 @@ func TestWaitingCallsOfEndedConnection(t *testing.T) {
 	})
 }
 
-// Shutdown returns while procedures hang, and says what they wait for; other connections
-// are closed in order.
+// Shutdown returns while procedures hang, and names the things that they wait for; other
+// connections are closed properly.
 func TestShutdownLeavesStuckCalls(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		d := &diskProgram{letGo: make(chan struct{})}
@@ -282,7 +282,7 @@ func TestShutdownLeavesStuckCalls(t *testing.T) {
 	})
 }
 
-// A deafTape is a carrier of a client that takes a reply only when it is let go.
+// A deafTape is a carrier with a client that reads a reply only when released.
 type deafTape struct {
 	*tape
 	letGo chan struct{}
@@ -295,7 +295,7 @@ func (d *deafTape) reply(c *Call) {
 	d.tape.reply(c)
 }
 
-// A stallLog keeps the lines about calls that wait.
+// A stallLog keeps the log lines about waiting calls.
 type stallLog struct{ lines []string }
 
 func (l *stallLog) take(e machine.LogLine) {
@@ -305,13 +305,13 @@ func (l *stallLog) take(e machine.LogLine) {
 	}
 }
 
-// TestCauseOfOverdueCalls: the log says what holds the workers that others wait for. For memory,
-// too, a call waits because clients do not take replies.
+// TestCauseOfOverdueCalls: the log names what occupies the workers that others wait for. Calls
+// that wait for memory also wait for clients to read replies.
 func TestCauseOfOverdueCalls(t *testing.T) {
 	const disk, clients = "calls wait for a file system that does not answer", "calls wait for clients that do not read their replies"
 	for _, row := range []struct {
 		name  string
-		procs [4]uint32 // of the calls that run, which are as many as the connection may have
+		procs [4]uint32 // of the running calls, as many as the connection may have
 		want  string
 	}{
 		{"file system", [4]uint32{dRead, dRead, dRead, dRead}, disk + ", 4, 0"},

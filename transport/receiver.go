@@ -1,4 +1,4 @@
-// The receive side of a connection, and the calls that run where they arrived.
+// The receiver: the right to receive on a connection, and calls that run where they arrive.
 
 package transport
 
@@ -9,28 +9,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// shortCall is how long a call may take that others wait for: about what it costs to wake a thread.
+// shortCall is how long other calls may wait for one: about the cost of waking a thread.
 const shortCall = 100 * time.Microsecond
 
-// A receiver is the right to receive on one connection, and the policy of its calls.
+// A receiver is the right to receive on one connection, and the policy for its calls.
 //
-// A call runs where it arrived: on the goroutine that receives, the leader. A procedure calls
-// Call.Busy before it waits. Then the call takes a share of its lane, as a worker's call does, and
-// the right to receive goes to a follower, an idle worker of the pool. The procedure goes on in its
-// goroutine, which is not the leader any more when the procedure returns:
+// A call runs where it arrived, on the receiving goroutine, the leader. A procedure calls
+// Call.Busy before it waits. Then the call takes a share of its lane, like a worker's call, and
+// the right to receive passes to a follower, an idle pool worker. The procedure continues in its
+// goroutine, which is no longer the leader when the procedure returns:
 //
 //	leader ─── call ─── Busy ─── waits for a disk ─── reply ─── ends, or is an idle worker again
 //	                      │
 //	                      └──► follower: rest of the batch ─── receives ─── call ─── ...
 //
-// A call keeps the right where that is cheaper than to wake the follower (stays). The clock of
-// lead.Leader takes it where this was wrong, and where a procedure does not call Busy.
+// A call keeps the right if waking the follower would cost more (stays). The clock of lead.Leader
+// takes it away if this was wrong, and if a procedure does not call Busy.
 type receiver struct {
 	lead lead.Leader
-	row  lead.Row // of calls that were the only one; counted by the leader
+	row  lead.Row // of single calls; counted by the leader
 
 	pool   *workerPool // set once
-	follow func()      // set once: receives from then on, in place of the former leader
+	follow func()      // set once: receives from then on, replacing the former leader
 }
 
 func (h *receiver) init(p *workerPool, follow func()) {
@@ -41,7 +41,7 @@ func (h *receiver) init(p *workerPool, follow func()) {
 // AddTo implements tally.Source.
 func (h *receiver) AddTo(t tally.Table) { t.Add("run_on_receiver", h.lead.Counts().Tally()) }
 
-// A standing is what a call has, and what depends on it.
+// A standing is a call's state with respect to leader and lane.
 //
 //	                         ┌────────┐   Busy, short or alone   ┌───────┐
 //	               serve     │  here  │ ───────────────────────► │ stays │
@@ -56,19 +56,19 @@ func (h *receiver) AddTo(t tally.Table) { t.Add("run_on_receiver", h.lead.Counts
 //	     └──────────────────────────────────────────────────────┘
 //	       submit, share free
 //
-// A call runs in each of them but the first and queued. It ends from each.
+// A call runs in each state but arrived and queued. It can end in any.
 type standing uint8
 
 const (
-	standsArrived standing = iota // its header is checked, or it waits for the reply of a copy
-	standsHere                    // the leader runs it; it has no share of its lane, for it does not wait
-	standsStays                   // the same, with a share: it may wait, for a short time
-	standsQueued                  // it waits for a share, and no other call for it
+	standsArrived standing = iota // its header is being checked, or it waits for a copy's reply
+	standsHere                    // the leader runs it; without a share, because it does not wait
+	standsStays                   // the same with a share: it may wait briefly
+	standsQueued                  // it waits for a share, and no other call waits for it
 	standsApart                   // it has a share, and no other call waits for it
 	standings
 )
 
-// The arrows of the drawing: standingNext[s] are those that can follow s.
+// The drawing's arrows: standingNext[s] are the successors of s.
 var standingNext = [standings][]standing{
 	standsArrived: {standsHere, standsStays, standsQueued, standsApart},
 	standsHere:    {standsStays, standsQueued, standsApart},
@@ -77,11 +77,11 @@ var standingNext = [standings][]standing{
 	standsApart:   {},
 }
 
-// onStanding is called for each arrow; tests hold them against standingNext. It is written before
-// the first call comes, and nil in programs.
+// onStanding, if not nil, is called for each arrow. Tests set it before the first call, to
+// compare arrows with standingNext; programs leave it nil.
 var onStanding func(from, to standing)
 
-// become is the one writer of c.standing. The caller owns c.
+// become is the only writer of c.standing. The caller owns c.
 func (c *Call) become(s standing) {
 	if onStanding != nil {
 		onStanding(c.standing, s)
@@ -89,11 +89,11 @@ func (c *Call) become(s standing) {
 	c.standing = s
 }
 
-// leads reports whether the goroutine of c is, or was until a moment ago, the leader.
+// leads reports whether c's goroutine is the leader, or was until a moment ago.
 func (c *Call) leads() bool { return c.here != nil && c.standing <= standsStays }
 
-// place runs a call where it arrived, or on a worker. leads is false if a follower leads now: the
-// caller then uses nothing of the connection.
+// place runs a call where it arrived, or on a worker. leads is false if a follower leads now:
+// then the caller must not use the connection.
 func (s *dispatcher) place(c *Call) (leads bool) {
 	h := c.here
 	switch {
@@ -111,7 +111,7 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 			return true
 		}
 	}
-	// From submit on the call is the pool's, and may have ended before submit returns.
+	// After submit the pool owns the call, which may even have ended.
 	if !s.pool.submit(c) {
 		s.shed(c)
 	}
@@ -128,7 +128,7 @@ func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
 	}
 	c.become(as)
 	l := s.run(c)
-	// After the reply, which is possibly sent with others when the leader goes on.
+	// After the reply, which may be sent together with others when the leader continues.
 	leads = h.lead.End(run)
 	if l != nil {
 		h.pool.release(l)
@@ -136,24 +136,24 @@ func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
 	return leads
 }
 
-// Busy is called by a procedure before it waits, for a disk, a lock, memory or the network: not
-// before each time, once is enough. From then on other calls of the connection do not wait for this
-// one, and it counts as one of its lane. If the lane has no share left Busy waits for one itself,
-// and returns ErrShed if that is in vain: then the procedure, which has changed nothing so far,
-// returns that error.
+// Busy is called by a procedure before it waits for a disk, a lock, memory or the network; once
+// is enough. From then on the connection's other calls do not wait for this one, and it counts in
+// its lane. If the lane has no free share, Busy waits for one, and returns ErrShed if that is in
+// vain. Then the procedure, which has changed nothing so far, must return that error.
 func (c *Call) Busy() error { return c.busy(false) }
 
-// BusyShortly is Busy of a call that usually does not wait for longer than it takes to wake a
-// thread, some microseconds: others wait for it, and for two milliseconds at most.
+// BusyShortly is Busy for a call that usually waits no longer than waking a thread takes, some
+// microseconds: others wait for it, for at most two milliseconds.
 func (c *Call) BusyShortly() error { return c.busy(true) }
 
-// IsBusy reports whether Busy has been called, or need not be: no other call waits for this one.
+// IsBusy reports whether Busy has been called or is unnecessary: no other call waits for this
+// one.
 func (c *Call) IsBusy() bool { return c.standing != standsHere }
 
 func (c *Call) busy(short bool) error {
 	switch c.standing {
 	case standsHere:
-	case standsQueued: // and was shed
+	case standsQueued: // it was shed
 		return ErrShed
 	default:
 		return nil // it has its share
@@ -181,23 +181,23 @@ func (c *Call) busy(short bool) error {
 	return nil
 }
 
-// uncork sends the replies of the calls before c, which is the last one of those received, so that
-// they do not wait for c or for the follower. The reply of a short call leaves with them.
+// uncork sends the replies to the calls before c, the last one received, so that they do not wait
+// for c or for the follower. The reply to a short call leaves with them.
 func (h *receiver) uncork(c *Call, short bool) {
 	if !short && !c.more {
 		c.via.uncork(c)
 	}
 }
 
-// stays reports whether the leader keeps the right to receive while c may wait: where c is short,
-// or where calls come one by one, it would wake another thread in vain. After a call that kept
-// others waiting the next ones do not stay.
+// stays reports whether the leader keeps the right to receive while c may wait. It does for a
+// short c, or if calls come one by one, when waking another thread would be useless. After a call
+// that kept others waiting, the next ones do not stay.
 func (h *receiver) stays(c *Call, short bool) bool {
 	return c.ownLoop && (short || h.row.Alone()) && !h.lead.Backoff.Pass()
 }
 
-// check is called after the procedure of a call that stays, before its reply: what has been
-// received by then has waited for it. A peer that has the reply may have sent the next call.
+// check runs after the procedure of a call that stays, before its reply: input received by then
+// has waited for it. A peer with the reply may already have sent the next call.
 func (h *receiver) check(c *Call) {
 	if time.Since(c.since) >= shortCall && (c.more || c.via.inputWaits(c)) {
 		h.lead.Backoff.Start()

@@ -1,4 +1,4 @@
-// Random calls that become busy, or do not say so.
+// Random calls that become busy, with and without calling Busy.
 
 package transport
 
@@ -17,9 +17,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/lead"
 )
 
-// TestReceiverModel: random calls over TCP in simulated time. One goroutine at most receives on the
-// connection, each call runs once and has its own reply, and none waits for longer than the clock
-// allows.
+// TestReceiverModel: random calls over TCP in simulated time. At most one goroutine receives on
+// the connection, each call runs once and gets its own reply, and none waits longer than the
+// clock allows.
 func TestReceiverModel(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { receiverModel(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -92,14 +92,14 @@ func receiverModel(t *testing.T, rnd *rand.Rand) {
 	c.work.check(t)
 }
 
-// check wants no call of a connection to have a share.
+// check expects no call of a connection to have a share.
 func (l *lines) check(t *testing.T) {
 	if l.running != 0 || l.waiting != 0 {
 		t.Errorf("%d calls have a share, %d wait, want none", l.running, l.waiting)
 	}
 }
 
-// TestBusyCalls: calls of all kinds, over each network, at the same time.
+// TestBusyCalls: all kinds of calls, over each network, concurrently.
 func TestBusyCalls(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		b := new(busyProgram)
@@ -138,8 +138,8 @@ func TestBusyCalls(t *testing.T) {
 	})
 }
 
-// TestBusyCallHoldsUpNone: a call that waits, and that had its connection for itself, holds up none
-// that comes after it, and Shutdown waits for it.
+// TestBusyCallHoldsUpNone: a waiting call that had its connection for itself delays none after
+// it, and Shutdown waits for it.
 func TestBusyCallHoldsUpNone(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		p := newTestProgram()

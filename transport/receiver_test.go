@@ -1,4 +1,4 @@
-// Calls that run where they arrived, and who receives when they wait.
+// Calls that run where they arrive, and the follower when they wait.
 
 package transport
 
@@ -16,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// Procedures of a program that waits, beside NULL. The argument is a number of microseconds.
+// Procedures of a waiting program, besides NULL. The argument is in microseconds.
 const (
 	bLong   = 1 + iota // busy, then waits
 	bShort             // busy shortly, then waits
 	bSilent            // waits
 	bBusy              // not Inline: waits
-	bBuffer            // waits for memory, then that time
-	bShed              // as bLong, without an answer for those that must wait
+	bBuffer            // waits for memory, then for that time
+	bShed              // like bLong, without an answer for waiting calls
 	bProcs
 )
 
@@ -73,7 +73,7 @@ type loopTape struct {
 	wg        sync.WaitGroup
 }
 
-// inLoop runs a test with one, in simulated time.
+// inLoop runs a test with a loopTape, in simulated time.
 func inLoop(t *testing.T, f func(t *testing.T, l *loopTape)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &loopTape{tape: newTape("10.0.0.1"), prog: new(busyProgram)}
@@ -89,7 +89,7 @@ func inLoop(t *testing.T, f func(t *testing.T, l *loopTape)) {
 	})
 }
 
-// call is a call on the leader's goroutine: a new one, and it wants leads at the end.
+// call makes a new call on the leader's goroutine, and expects leads at its end.
 func (l *loopTape) call(t *testing.T, proc uint32, micros uint32, leads bool) {
 	t.Helper()
 	l.wg.Go(func() {
@@ -100,7 +100,7 @@ func (l *loopTape) call(t *testing.T, proc uint32, micros uint32, leads bool) {
 	synctest.Wait()
 }
 
-// want compares followers, and calls that have a share of the lane.
+// want compares the numbers of followers, and of calls with a share of the lane.
 func (l *loopTape) want(t *testing.T, when string, followers int32, running int) {
 	t.Helper()
 	synctest.Wait()
@@ -113,8 +113,8 @@ func (l *loopTape) want(t *testing.T, when string, followers int32, running int)
 
 const millisecond = 1000 // in microseconds
 
-// TestBusyMovesTheRight: a call that is busy has a follower at once, and a share of its lane until
-// it has ended; one that is not has neither. Its goroutine does not lead at its end.
+// TestBusyMovesTheRight: a busy call has a follower at once, and a share of its lane until it
+// ends; another call has neither. The busy call's goroutine does not lead at its end.
 func TestBusyMovesTheRight(t *testing.T) {
 	inLoop(t, func(t *testing.T, l *loopTape) {
 		l.call(t, 0, 0, true)
@@ -132,9 +132,9 @@ func TestBusyMovesTheRight(t *testing.T) {
 	})
 }
 
-// TestShortCallsKeepTheRight: calls that are busy shortly, and those that come one by one, have a
-// share but no follower; the clock finds those that take long after all, and those that do not say
-// that they wait. After one of these the next calls have followers.
+// TestShortCallsKeepTheRight: briefly busy calls, and calls that come one by one, have a share
+// but no follower. The clock detects those that take long in fact, and those that do not call
+// Busy. After one of these the next calls have followers.
 func TestShortCallsKeepTheRight(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		for _, proc := range []uint32{bLong, bShort, bSilent, bBusy} {
@@ -180,7 +180,7 @@ func TestShortCallsKeepTheRight(t *testing.T) {
 }
 
 // TestHeldUp: a call that keeps the right for some time while others wait is the last one for a
-// while; not where no other waits, or for less time.
+// while; not if no other waits, or for a shorter time.
 func TestHeldUp(t *testing.T) {
 	for _, row := range []struct {
 		micros      uint32
@@ -205,7 +205,7 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// TestOthersLoop: on a goroutine that receives for other connections, too, no call keeps the right.
+// TestOthersLoop: on a goroutine that receives for several connections no call keeps the right.
 func TestOthersLoop(t *testing.T) {
 	var h receiver
 	for range lead.AloneMin {
@@ -218,8 +218,8 @@ func TestOthersLoop(t *testing.T) {
 	}
 }
 
-// TestBusyWaitsForItsLane: a call that finds no share waits for one with its goroutine, until
-// another call ends. Others of the connection do not wait for it.
+// TestBusyWaitsForItsLane: a call without a share waits for one on its goroutine, until another
+// call ends. The connection's other calls do not wait for it.
 func TestBusyWaitsForItsLane(t *testing.T) {
 	inLoop(t, func(t *testing.T, l *loopTape) {
 		for range 6 { // the connection has 4 shares
@@ -235,8 +235,8 @@ func TestBusyWaitsForItsLane(t *testing.T) {
 	})
 }
 
-// TestBusyIsShed: calls that wait for their lane in vain are told to come again, and later ones at
-// once, with the right where it is; those without an answer wait.
+// TestBusyIsShed: calls that wait for their lane in vain are answered with "retry", and later
+// ones at once, without moving the right; those without an answer wait.
 func TestBusyIsShed(t *testing.T) {
 	inLoop(t, func(t *testing.T, l *loopTape) {
 		for range 4 {
@@ -256,8 +256,8 @@ func TestBusyIsShed(t *testing.T) {
 	})
 }
 
-// TestBusyAtTheEnd: a call that waits for its lane when its connection ends goes on at once, and is
-// not done.
+// TestBusyAtTheEnd: a call that waits for its lane when its connection ends continues at once,
+// and is not executed.
 func TestBusyAtTheEnd(t *testing.T) {
 	inLoop(t, func(t *testing.T, l *loopTape) {
 		for range 5 {
@@ -272,7 +272,7 @@ func TestBusyAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestQueuedBeforeItBegins: a call that is busy from the start and finds no share waits without a
+// TestQueuedBeforeItBegins: a call busy from the start and without a share waits without a
 // goroutine.
 func TestQueuedBeforeItBegins(t *testing.T) {
 	inLoop(t, func(t *testing.T, l *loopTape) {
@@ -290,7 +290,7 @@ func TestQueuedBeforeItBegins(t *testing.T) {
 	})
 }
 
-// TestBusyAllocates: a call that keeps the right, and one that moves it, allocate nothing.
+// TestBusyAllocates: neither keeping nor moving the right allocates.
 func TestBusyAllocates(t *testing.T) {
 	via := newTape("10.0.0.1")
 	var h receiver
@@ -326,7 +326,7 @@ func TestBusyAllocates(t *testing.T) {
 	}
 }
 
-// arrowsSeen counts the arrows of standingNext that the suite takes.
+// arrowsSeen counts the arrows in standingNext that the tests take.
 var arrowsSeen = struct {
 	sync.Mutex
 	n map[[2]standing]int

@@ -1,4 +1,4 @@
-// The server's end of one RPC-over-RDMA connection.
+// The server side of an RPC-over-RDMA connection.
 
 package transport
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// ServeRDMA accepts connections of l until Shutdown, then returns ErrClosed.
+// ServeRDMA accepts connections from l until Shutdown, then returns ErrClosed.
 func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 	if err := s.listen(l); err != nil {
 		l.Close()
@@ -40,8 +40,8 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 
 var errMadeRoom = errors.New("rpc: closed to make room for another connection")
 
-// An rdmaConn is one connection of the server. Its calls come on the goroutine that receives for
-// rpcrdma. The credits bound them.
+// An rdmaConn is a server connection. Its calls arrive on rpcrdma's receiving goroutine, limited
+// by the credits.
 type rdmaConn struct {
 	// Set once.
 	srv    *Server
@@ -51,19 +51,19 @@ type rdmaConn struct {
 	calls  gate
 	work   lines
 	remote net.Addr
-	tcp    net.Conn // nil: it is not over TCP
+	tcp    net.Conn // nil: not over TCP
 	peer   peer
 	used   usage
 
-	provider string // its name, set by ServeRDMA
+	provider string // the provider's name, set by ServeRDMA
 
 	draining atomic.Bool
 
 	receiver receiver
-	arrives  *rpcrdma.Conn // that calls come by; owned by the leader, nil before the first
+	arrives  *rpcrdma.Conn // source of calls; owned by the leader, nil before the first
 
 	mu     sync.Mutex
-	conn   *rpcrdma.Conn // nil until it has been accepted
+	conn   *rpcrdma.Conn // nil until accepted
 	closed bool
 }
 
@@ -74,7 +74,8 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.calls.init(math.MaxInt, math.MaxInt64)
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
-	if _, ok := req.(rnic.DatagramRequest); !ok { // else all connections of a host have one port
+	// Otherwise all connections of a host share a port.
+	if _, ok := req.(rnic.DatagramRequest); !ok {
 		if r.tcp = req.NetConn(); r.tcp != nil {
 			r.peer.origin.local = addrPortOf(r.tcp.LocalAddr())
 		}
@@ -88,7 +89,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 func (r *rdmaConn) lines() *lines { return &r.work }
 func (r *rdmaConn) usage() *usage { return &r.used }
 
-// serve accepts the connection and stays until it has ended.
+// serve accepts the connection and stays until its end.
 func (r *rdmaConn) serve(dev *rnic.Device) {
 	defer r.srv.remove(r)
 	req := r.req
@@ -115,7 +116,7 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	}
 	r.mu.Lock()
 	r.conn = conn
-	// Shutdown may have come between Accept and here, and has found no conn to close.
+	// Shutdown may have run since Accept, and found no conn to close.
 	closed := r.closed
 	r.mu.Unlock()
 	if closed {
@@ -130,13 +131,12 @@ func (r *rdmaConn) serve(dev *rnic.Device) {
 	r.calls.waitIdle()
 }
 
-// An rdmaPart is the part of a Call that only RDMA needs.
+// An rdmaPart is a Call's RDMA state.
 type rdmaPart struct{ req *rpcrdma.Request }
 
-// ServeRPC takes one call. It is where rpcrdma hands them over.
+// ServeRPC handles one call. rpcrdma calls it.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) (leads bool) {
-	// Always has room: the credits bound what a client can send, and the gate only counts here, for
-	// drain.
+	// Always succeeds: credits limit the client's calls, and the gate only counts them for drain.
 	r.calls.tryEnter()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
@@ -151,7 +151,7 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) (leads bool) {
 		r.drop(c)
 		return true
 	}
-	// Items are where RDMA Read has put them, and stay the Request's until Reply or Drop.
+	// RDMA Read has placed the items, and the Request owns them until Reply or Drop.
 	c.args.Reset(req.Msg.Stream, req.Msg.Items)
 	c.res.Reset(req.Scratch())
 	return r.srv.dispatcher.serve(c, &r.peer)
@@ -165,10 +165,10 @@ func (r *rdmaConn) uncork(c *Call) { c.rdma.req.Uncork() }
 
 func (r *rdmaConn) inputWaits(c *Call) bool { return c.rdma.req.InputWaits() }
 
-// reply gives the reply to the connection. Where it fails the connection has
-// ended, or the client offered too little, which rpcrdma has told it. A procedure
-// that was cut off gives no reply: its error is none of the client's, who is to
-// find the connection lost and send the call again.
+// reply passes the reply to the connection. An error means that the connection has ended, or that
+// the client offered too little, which rpcrdma has reported to it. A cut-off procedure sends no
+// reply: its error does not concern the client, which must notice the lost connection and repeat
+// the call.
 func (r *rdmaConn) reply(c *Call) {
 	if r.ctx.Err() != nil {
 		r.drop(c)
@@ -184,11 +184,11 @@ func (r *rdmaConn) reply(c *Call) {
 	r.release(c)
 }
 
-// togetherMost is the longest reply that is held back for others.
+// togetherMost is the longest reply held back for others, in bytes.
 const togetherMost = 16 << 10
 
-// together reports whether other calls of the connection are likely to end with c: those that
-// became busy for a disk wait there for the same, and several go on at once.
+// together reports whether other calls of the connection will probably end with c: calls that
+// became busy for a disk often wait for the same operation, and end together.
 func (r *rdmaConn) together(c *Call, m chunks.Message) bool {
 	return c.standing == standsApart && c.proc.Inline && len(m.Stream)+itemBytes(m.Items) <= togetherMost && !r.calls.only()
 }
@@ -209,8 +209,8 @@ func (r *rdmaConn) release(c *Call) {
 	r.calls.leave(0)
 }
 
-// fate returns the state of the connection. A client that ends one in order has possibly left
-// replies unread.
+// fate returns the connection's state. A client that closes it properly has possibly left replies
+// unread.
 func (r *rdmaConn) fate() fate {
 	r.mu.Lock()
 	conn := r.conn
@@ -241,7 +241,7 @@ func (r *rdmaConn) abort() {
 	}
 }
 
-// end marks the connection as closed, and returns it if it is there already.
+// end marks the connection as closed, and returns it if it exists already.
 func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.mu.Lock()
 	r.closed = true
@@ -250,8 +250,8 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.peer.origin.ended(fateCut)
 	r.cancel()
 	r.calls.shutDown()
-	// A peer that has asked by datagrams may never have been there: serve would wait for it for up
-	// to a minute.
+	// A peer that has requested by datagrams possibly never existed: serve would wait for it for
+	// up to a minute.
 	if d, ok := r.req.(rnic.DatagramRequest); ok && conn == nil {
 		d.Abandon()
 	}

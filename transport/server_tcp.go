@@ -1,4 +1,4 @@
-// The server's end of one TCP connection: the receive loop, and how replies leave.
+// The server side of a TCP connection: receiving calls and sending replies.
 
 package transport
 
@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	tcpWindow  = 64 << 10 // what one read takes in at most, beside large records
-	replySpace = 1 << 10  // where the stream of a reply begins
-	// budgetShare is how much of the budget the replies of one connection can hold while it is
-	// still read from: one part in this number.
+	tcpWindow  = 64 << 10 // most that one read takes, except large records
+	replySpace = 1 << 10  // initial buffer for a reply's stream
+	// budgetShare limits a connection's replies while it is still read: one part in this number
+	// of the budget.
 	budgetShare = 4
-	leastTaken  = 16 << 10 // what a client must take of long replies in each HalfTimeout
+	leastTaken  = 16 << 10 // what a client must read of long replies in each HalfTimeout
 	budgetPoll  = 5 * time.Millisecond
-	budgetLook  = 50 * time.Millisecond // between two looks whether a connection that waits is to go on
+	// budgetLook is the interval between checks whether a waiting connection may continue.
+	budgetLook = 50 * time.Millisecond
 )
 
 var errNoMemory = errors.New("rpc: the server's memory budget is spent")
 
-// ServeTCP accepts connections of l until Shutdown, then returns ErrClosed.
+// ServeTCP accepts connections from l until Shutdown, then returns ErrClosed.
 func (s *Server) ServeTCP(l net.Listener) error {
 	if err := s.listen(l); err != nil {
 		l.Close()
@@ -57,8 +58,8 @@ func (s *Server) ServeTCP(l net.Listener) error {
 	}
 }
 
-// A tcpConn is one connection of the server. The leader reads records and runs calls, or gives them
-// to workers. A goroutine that has a reply writes it, together with others that are ready.
+// A tcpConn is a server connection. The leader reads records and runs calls, or passes them to
+// workers. A goroutine with a reply writes it, together with other ready ones.
 type tcpConn struct {
 	// Set once.
 	srv     *Server
@@ -68,34 +69,33 @@ type tcpConn struct {
 	calls   gate
 	work    lines
 	remote  net.Addr
-	account *mem.Account // of the server's budget
+	account *mem.Account // in the server's budget
 
 	receiver receiver
 
-	// Owned by the leader of receiver.
+	// Owned by the receiver's leader.
 	rd   *recordReader
 	peer peer
 	half bool // a deadline for the rest of a record is set
-	// charged is what the record at hand has taken from the budget.
+	// charged is the current record's charge to the budget.
 	charged int
-	served  chan struct{} // one token: the account has what it waited for in the budget's line
+	served  chan struct{} // one token: the account's wait for the budget has succeeded
 
 	used usage
-	// The counters of fate, for comparison with the bytes that the peer has acknowledged. A reply
-	// counts before it is written, because the client may have it, and close, before the writer
-	// runs again.
+	// Counters for fate, compared with the bytes acknowledged by the peer. A reply counts before
+	// it is written, because the client may have it, and close, before the writer runs again.
 	received, settled, replied atomic.Uint64 // calls; those answered or dropped; bytes of replies
 
 	draining atomic.Bool
 	ended    chan struct{} // closed when the receive loop has ended
 
 	mu      sync.Mutex
-	out     []*Call // replies that wait to be written
+	out     []*Call // replies waiting to be written
 	spare   []*Call // the other backing array of out
-	writing bool    // somebody writes; who adds to out need not
+	writing bool    // a goroutine writes; others just add to out
 	failed  bool
 
-	// Owned by the one who writes.
+	// Owned by the writer.
 	gather gather
 }
 
@@ -103,7 +103,7 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{}), served: make(chan struct{}, 1)}
 	t.account = s.cfg.Budget.Open(func(int64) { t.served <- struct{}{} })
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	// Twice the workers: while that many calls run, as many replies may be on their way.
+	// Twice the workers: while that many calls run, as many replies may be in flight.
 	t.calls.init(2*s.cfg.Workers, s.cfg.Budget.Total()/budgetShare)
 	t.work.most, t.work.slots = s.cfg.Workers, 2*s.cfg.Workers
 	t.rd = newRecordReader(nc, tcpWindow, s.cfg.MaxRecord)
@@ -123,17 +123,17 @@ func (t *tcpConn) abort()        { t.close() }
 
 func (t *tcpConn) request(*Call) *rpcrdma.Request { return nil }
 
-// A socketPart is the part of a Call that only TCP and UDP need: buffers, which go back when the
-// reply has been written, since the arguments point into rec, and large results into bufs.
+// A socketPart is a Call's state for TCP and UDP: buffers, released after the reply has been
+// written, since the arguments point into rec, and large results into bufs.
 type socketPart struct {
 	rec  *mem.Buffer   // the record
-	out  *mem.Buffer   // where the reply's stream begins
-	bufs []*mem.Buffer // of Call.Buffer
-	held int           // bytes of bufs, taken from the budget; TCP only
+	out  *mem.Buffer   // the reply's initial buffer
+	bufs []*mem.Buffer // from Call.Buffer
+	held int           // bytes in bufs, charged to the budget; TCP only
 	mark [markLen]byte // the reply's record mark
 }
 
-// begin takes rec over, and returns the space where the reply begins.
+// begin takes rec over, and returns the reply's initial buffer.
 func (p *socketPart) begin(rec *mem.Buffer) []byte {
 	p.rec, p.out = rec, mem.Get(replySpace)
 	return p.out.B
@@ -146,7 +146,7 @@ func (p *socketPart) buffer(n int) []byte {
 	return b.B
 }
 
-// put gives all buffers back. The array of bufs stays for the next call.
+// put releases all buffers. The array of bufs stays for the next call.
 func (p *socketPart) put() {
 	p.rec.Put()
 	p.out.Put()
@@ -157,7 +157,7 @@ func (p *socketPart) put() {
 	p.rec, p.out, p.bufs, p.held = nil, nil, p.bufs[:0], 0
 }
 
-// begin is the first leader of a connection.
+// begin is a connection's first leader.
 func (t *tcpConn) begin() {
 	var err error
 	if t.peer.owner, err = t.srv.owners.of(t.nc); err != nil {
@@ -169,12 +169,12 @@ func (t *tcpConn) begin() {
 	t.receive()
 }
 
-// receive is the leader from then on: it reads calls until the connection ends, and then waits for
-// those that run, or until a follower leads.
+// receive is the leader from then on: it reads calls until the connection ends, and then waits
+// for running ones, or until a follower takes over.
 func (t *tcpConn) receive() {
 	err, leads := t.readCalls()
 	if !leads {
-		t.flush() // the reply of the last call, which has waited
+		t.flush() // the last call's reply, which has waited
 		return
 	}
 	t.srv.leads.Leave(&t.receiver)
@@ -182,14 +182,14 @@ func (t *tcpConn) receive() {
 	t.srv.pool.leave(&t.work)
 }
 
-// end ends a connection that is not read from any more.
+// end ends a connection that is no longer read.
 func (t *tcpConn) end(err error) {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
 		t.srv.log.Warn("connection cut off", "peer", t.remote, "error", err)
 	}
 	t.flush()
 	if errors.Is(err, io.EOF) || t.draining.Load() {
-		t.calls.drain() // the peer may have closed its direction only
+		t.calls.drain() // the peer may have closed only its direction
 	}
 	if f := t.fate(); f == fateClosed {
 		t.peer.origin.ended(f)
@@ -201,12 +201,12 @@ func (t *tcpConn) end(err error) {
 	t.srv.remove(t)
 }
 
-// readCalls reads and serves calls until there is an error, or leads is false: a follower does.
+// readCalls reads and serves calls until an error, or until leads is false: a follower continues.
 func (t *tcpConn) readCalls() (err error, leads bool) {
 	for {
-		// Entered before the record is read, not after: a client with too many calls is not read
-		// from, and TCP tells it so; nothing is dropped. Replies that wait for this loop leave
-		// before it waits.
+		// Enter before reading the record: a client with too many calls is not read, and TCP's
+		// flow control stops it; nothing is dropped. Replies waiting for this loop leave before
+		// it waits.
 		if !t.calls.tryEnter() {
 			t.flush()
 			if !t.calls.enter() {
@@ -238,8 +238,8 @@ func (t *tcpConn) readCalls() (err error, leads bool) {
 	}
 }
 
-// beforeRead stands before each read of the socket: replies must not wait for
-// the peer's next bytes, and the rest of a record must not take for ever.
+// beforeRead runs before each read of the socket: replies must not wait for the peer's next
+// bytes, and the rest of a record must arrive in time.
 func (t *tcpConn) beforeRead(inside bool) error {
 	t.flush()
 	if inside && !t.half {
@@ -252,10 +252,10 @@ func (t *tcpConn) beforeRead(inside bool) error {
 	return nil
 }
 
-// charge takes bytes for a large record from the budget. Where it is spent, or
-// this connection has its share of it, the peer is not read from until calls
-// have given back, for as long as a half record may take. The connection stands in
-// the budget's line meanwhile, so that large records get their turn among small ones.
+// charge charges a large record to the budget. If that is exhausted, or this connection has its
+// share, the peer is not read until calls have released memory, for at most HalfTimeout.
+// Meanwhile the connection stands in the budget's line, so that large records get their turn
+// among small ones.
 func (t *tcpConn) charge(n int) error {
 	if t.account.TakeOrWait(int64(n)) {
 		t.charged = n
@@ -274,7 +274,7 @@ func (t *tcpConn) charge(n int) error {
 		if !t.draining.Load() && t.ctx.Err() == nil && time.Now().Before(end) {
 			continue
 		}
-		if !t.account.Leave() { // it was its turn at that very moment
+		if !t.account.Leave() { // its turn came at this moment
 			<-t.served
 			t.account.Give(int64(n))
 		}
@@ -284,7 +284,7 @@ func (t *tcpConn) charge(n int) error {
 
 func (t *tcpConn) uncork(*Call) { t.flush() }
 
-// inputWaits is true where it is not known.
+// inputWaits returns true if it is unknown.
 func (t *tcpConn) inputWaits(*Call) bool {
 	sc, ok := t.nc.(syscall.Conn)
 	if !ok {
@@ -299,7 +299,7 @@ func (t *tcpConn) inputWaits(*Call) bool {
 	return err != nil || n > 0
 }
 
-// buffer gives a pooled buffer that is released with the call.
+// buffer returns a pooled buffer that is released with the call.
 func (t *tcpConn) buffer(c *Call, n int) []byte {
 	if n < 0 || !t.account.Take(int64(n)) {
 		return nil
@@ -309,8 +309,8 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 	return c.socket.buffer(n)
 }
 
-// reply queues the reply. The leader flushes before it waits for the peer; all others write at
-// once, unless another goroutine does already.
+// reply queues the reply. The leader flushes before it waits for the peer; other goroutines write
+// at once, unless one already does.
 func (t *tcpConn) reply(c *Call) {
 	// To write a long reply can take as long as the client likes, who may be writing a call itself.
 	if c.leads() && recordSize(&c.res) > tcpWindow {
@@ -335,9 +335,9 @@ func (t *tcpConn) flush() {
 	t.write(batch)
 }
 
-// beginWrite makes the caller the writer, and returns the replies that it is to write; none if
-// another goroutine writes: that one looks at out under the lock before it stops, so no reply is
-// forgotten. The caller holds mu.
+// beginWrite makes the caller the writer, and returns the replies to write, or none if another
+// goroutine writes: that one checks out under the lock before it stops, so no reply is forgotten.
+// The caller holds mu.
 func (t *tcpConn) beginWrite() (batch []*Call) {
 	if t.writing {
 		return nil
@@ -345,20 +345,20 @@ func (t *tcpConn) beginWrite() (batch []*Call) {
 	return t.nextBatch()
 }
 
-// nextBatch takes the replies that are queued. Without any there is no writer any more. The caller
-// holds mu.
+// nextBatch takes the queued replies. Without any there is no writer any more. The caller holds
+// mu.
 func (t *tcpConn) nextBatch() (batch []*Call) {
 	t.writing = len(t.out) > 0
 	if !t.writing {
 		return nil
 	}
-	// Two arrays in turn: replies are added to one while the other is written, and neither is
-	// allocated anew.
+	// Two arrays alternate: one collects replies while the other is written, and neither is
+	// reallocated.
 	batch, t.out, t.spare = t.out, t.spare[:0], nil
 	return batch
 }
 
-// write writes a batch of the writer, and replies that are queued meanwhile.
+// write writes the writer's batch, and replies queued meanwhile.
 func (t *tcpConn) write(batch []*Call) {
 	for len(batch) > 0 {
 		t.writeBatch(batch)
@@ -369,7 +369,7 @@ func (t *tcpConn) write(batch []*Call) {
 	}
 }
 
-// writeBatch writes replies with as few system calls as the gather list allows.
+// writeBatch writes replies with as few system calls as the gather list permits.
 func (t *tcpConn) writeBatch(batch []*Call) {
 	if !t.hasFailed() {
 		n := 0
@@ -384,16 +384,14 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			t.close()
 		}
 	}
-	// Whether it was written or not: after an error the client finds the connection lost and sends
-	// its calls again.
+	// In any case: after an error the client notices the lost connection and repeats its calls.
 	for i, c := range batch {
 		batch[i] = nil
 		t.release(c)
 	}
 }
 
-// wait and goOn are the writeTimeout of a slow client: it may take as long as it
-// likes, but not stop taking.
+// wait and goOn bound a slow client: it may read at any rate above leastTaken.
 func (t *tcpConn) wait()             { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
 func (t *tcpConn) goOn(n int64) bool { return n >= leastTaken }
 
@@ -403,7 +401,7 @@ func (t *tcpConn) hasFailed() bool {
 	return t.failed
 }
 
-func (t *tcpConn) rejectChunks(c *Call) { t.drop(c) } // there are no chunks on TCP
+func (t *tcpConn) rejectChunks(c *Call) { t.drop(c) } // TCP has no chunks
 
 func (t *tcpConn) drop(c *Call) {
 	t.settled.Add(1)
@@ -421,8 +419,8 @@ func (t *tcpConn) release(c *Call) {
 	t.calls.leave(held)
 }
 
-// fate returns the state of the connection according to the kernel. A client that has closed its
-// direction has every reply only if no call is without one.
+// fate returns the connection's state according to the kernel. A client that has closed its
+// direction has every reply only if no call is unanswered.
 func (t *tcpConn) fate() fate {
 	half := fateHalf
 	if t.settled.Load() == t.received.Load() {
@@ -441,8 +439,8 @@ func (t *tcpConn) close() {
 	t.mu.Lock()
 	t.failed = true
 	t.mu.Unlock()
-	// In this order: procedures learn of it, the one who writes and the receive loop are woken by
-	// the closed socket, and last whoever waits at the gate.
+	// In this order: procedures are notified, the closed socket wakes the writer and the leader,
+	// and last the goroutines that wait at the gate.
 	t.peer.origin.ended(fateCut)
 	t.cancel()
 	t.nc.Close()

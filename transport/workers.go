@@ -1,4 +1,4 @@
-// The pool of worker goroutines that run procedures which may wait.
+// The pool of worker goroutines for procedures that may wait, and for followers.
 
 package transport
 
@@ -10,26 +10,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/lead"
 )
 
-// workerIdle is how long a worker that nobody needs stays.
+// workerIdle is how long an unneeded worker stays.
 const workerIdle = 30 * time.Second
 
-// A workerPool keeps the goroutines that have run calls, the one that became
-// idle last on top: it is woken first, while its stack is still in the cache. How
-// many there are, and for whom, the lanes decide (lanes.go).
+// A workerPool keeps the goroutines that have run calls, the last idle one on top: it is woken
+// first, while its stack is still cached. The lanes decide their number and distribution
+// (lanes.go).
 type workerPool struct {
 	// Set once.
-	run     func(c *Call)                     // runs a call and ends it
-	shed    func(c *Call)                     // ends a call that gets no worker
-	clock   *lead.Clock                       // of the receivers
-	stalled func(name string, inside, of int) // calls of a lane have waited for too long; of those that run, inside are in the file system
+	run   func(c *Call) // runs a call and ends it
+	shed  func(c *Call) // ends a call without a worker
+	clock *lead.Clock   // of the receivers
+	// stalled reports that calls in a lane have waited too long: inside of the running ones are
+	// in the file system.
+	stalled func(name string, inside, of int)
 
 	mu sync.Mutex // guards all below
 	schedule
 	idle     []*worker
-	sweep    *time.Timer // calls retire
-	sweeping bool        // it is going to
-	watch    *time.Timer // calls look
-	watching bool        // it is going to
+	sweep    *time.Timer // runs retire
+	sweeping bool        // it is armed
+	watch    *time.Timer // runs look
+	watching bool        // it is armed
 	closed   bool
 	wg       sync.WaitGroup
 }
@@ -39,30 +41,31 @@ type worker struct {
 	since time.Time // when it became idle
 }
 
-// A job is what a worker does: it runs a call, or f.
+// A job is a worker's task: a call, or f.
 type job struct {
 	c *Call
 	f func() // a receive loop
 }
 
-// A start is a job, and the worker that does it once mu is unlocked. A call has its share already;
-// one whose goroutine waits in Call.Busy has no worker.
+// A start is a job with the worker that runs it after mu is unlocked. A call has its share
+// already; one with a goroutine waiting in Call.Busy has no worker.
 type start struct {
-	job
-	w *worker // nil: a new one, which wg counts already
+	job         // nil: a new one, already counted by wg
+	w   *worker // nil: a new one, which wg counts already
 }
 
-// A share of a lane, as it is asked for.
+// The result of a request for a share of a lane.
 type verdict uint8
 
 const (
-	shareTaken    verdict = iota
-	shareQueued           // the call waits for it, and is the pool's
-	shareHopeless         // calls of the connection and lane have waited in vain, and none of the lane has ended since
+	shareTaken  verdict = iota
+	shareQueued         // the call waits for it, and the pool owns it
+	// Calls of the connection and lane have waited in vain, and none in the lane has ended since.
+	shareHopeless
 )
 
-// submit makes a worker run c, now or when its turn comes. It returns false, and c is still the
-// caller's, where c would wait in vain.
+// submit makes a worker run c, now or later. It returns false, and the caller keeps c, if c would
+// wait in vain.
 func (p *workerPool) submit(c *Call) bool {
 	p.mu.Lock()
 	v := p.admit(c, false)
@@ -76,8 +79,8 @@ func (p *workerPool) submit(c *Call) bool {
 	return v != shareHopeless
 }
 
-// share is for a call with a goroutine of its own. begun: its procedure runs, and the goroutine
-// waits for c.turn where c is queued; else a worker runs c later.
+// share is for a call on its own goroutine. begun: its procedure runs, and the goroutine waits
+// for c.turn if c is queued; otherwise a worker runs c later.
 func (p *workerPool) share(c *Call, begun bool) verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +107,7 @@ func (p *workerPool) admit(c *Call, begun bool) verdict {
 	return shareQueued
 }
 
-// assign chooses the worker of a job. The caller holds mu.
+// assign chooses a job's worker. The caller holds mu.
 func (p *workerPool) assign(j job) start {
 	n := len(p.idle) - 1
 	if n < 0 {
@@ -116,7 +119,7 @@ func (p *workerPool) assign(j job) start {
 	return start{j, w}
 }
 
-// start hands a job to its worker, without mu.
+// start passes a job to its worker, without mu.
 func (p *workerPool) start(s start) {
 	switch {
 	case s.c == nil && s.f == nil:
@@ -125,8 +128,8 @@ func (p *workerPool) start(s start) {
 	case s.w == nil:
 		go p.workLoop(&worker{work: make(chan job, 1)}, s.job)
 	default:
-		// Never waits: the worker is off the stack, so there is no other sender, and its channel
-		// holds one.
+		// Never blocks: the worker is off the stack, so there is no other sender, and its channel
+		// has a buffer of one.
 		s.w.work <- s.job
 	}
 }
@@ -139,7 +142,7 @@ func (p *workerPool) follow(f func()) {
 	p.start(s)
 }
 
-// workLoop does jobs until it is retired. After a call it runs those that wait for a worker.
+// workLoop runs jobs until it is retired. After a call it runs waiting ones.
 func (p *workerPool) workLoop(w *worker, j job) {
 	defer p.wg.Done()
 	for ok := true; ok; j, ok = <-w.work {
@@ -156,11 +159,11 @@ func (p *workerPool) workLoop(w *worker, j job) {
 	}
 }
 
-// runCalls runs c, and then calls that wait for a worker. It reports whether w is idle afterwards;
-// else w ends.
+// runCalls runs c, and then waiting calls. It reports whether w is idle afterwards; otherwise w
+// ends.
 func (p *workerPool) runCalls(w *worker, c *Call) (stays bool) {
 	for {
-		l := c.line // c is another call's when it has been run
+		l := c.line // c may be another call after its run
 		p.run(c)
 		var more bool
 		if c, more = p.done(w, l); c == nil {
@@ -169,14 +172,14 @@ func (p *workerPool) runCalls(w *worker, c *Call) (stays bool) {
 	}
 }
 
-// rest puts w on the stack; false when it is to end instead.
+// rest puts w on the stack; false means that it must end.
 func (p *workerPool) rest(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.park(w)
 }
 
-// release ends a call of l that no worker has run, and starts the calls that may begin after it.
+// release ends a call of l that no worker ran, and starts the calls that may begin now.
 func (p *workerPool) release(l *line) {
 	p.mu.Lock()
 	p.end(l)
@@ -187,15 +190,15 @@ func (p *workerPool) release(l *line) {
 	}
 }
 
-// following returns one more call that may begin after a call of l has ended: one end may make room
-// in several lanes.
+// following returns another call that may begin after a call of l has ended: one end may make
+// room in several lanes.
 func (p *workerPool) following(l *line) start {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.startNext(l)
 }
 
-// startNext is the start of the next call, see schedule.next. The caller holds mu.
+// startNext returns the start of the next call; see schedule.next. The caller holds mu.
 func (p *workerPool) startNext(l *line) start {
 	next, c := p.next(l)
 	if c == nil {
@@ -208,14 +211,14 @@ func (p *workerPool) startNext(l *line) start {
 	return p.assign(job{c: c})
 }
 
-// grant gives c, which was queued, its share of the lane. The caller holds mu.
+// grant gives the queued c its share of the lane. The caller holds mu.
 func (p *workerPool) grant(l *line, c *Call) {
 	c.line = l
 	c.become(standsApart)
 }
 
-// done ends a call of l. It returns the next one for this worker, or puts the worker on
-// the stack; more is false when it is to end instead.
+// done ends a call of l. It returns the next one for this worker, or puts the worker on the
+// stack; more is false if the worker must end.
 func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
 	if c, more = p.take(w, l); c == nil {
 		return nil, more
@@ -240,11 +243,11 @@ func (p *workerPool) take(w *worker, l *line) (c *Call, more bool) {
 		if c.turn == nil {
 			return c, true
 		}
-		c.turn <- true // never waits: it holds one
+		c.turn <- true // never blocks: its buffer has one element
 	}
 }
 
-// park puts w on the stack; false when it is to end instead. The caller holds mu.
+// park puts w on the stack; false means that it must end. The caller holds mu.
 func (p *workerPool) park(w *worker) bool {
 	if p.closed {
 		return false
@@ -257,7 +260,7 @@ func (p *workerPool) park(w *worker) bool {
 	return true
 }
 
-// sweepIn has retire called after d. The caller holds mu.
+// sweepIn schedules retire after d. The caller holds mu.
 func (p *workerPool) sweepIn(d time.Duration) {
 	p.sweeping = true
 	if p.sweep == nil {
@@ -267,8 +270,8 @@ func (p *workerPool) sweepIn(d time.Duration) {
 	}
 }
 
-// retire ends the workers that have been idle for their time: the bottom of the stack. It
-// comes again as long as there are others.
+// retire ends workers idle for workerIdle: the bottom of the stack. It reschedules itself as long
+// as there are others.
 func (p *workerPool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,8 +286,8 @@ func (p *workerPool) retire() {
 	}
 }
 
-// close retires all workers and, unless some run calls that never end, waits for them. No
-// call may be submitted any more.
+// close retires all workers and, unless some run calls that never end, waits for them. No more
+// calls may be submitted.
 func (p *workerPool) close(wait bool) {
 	p.mu.Lock()
 	p.closed = true
@@ -303,7 +306,7 @@ func (p *workerPool) close(wait bool) {
 	}
 }
 
-// running returns the names of the lanes in which calls run.
+// running returns the names of the lanes with running calls.
 func (p *workerPool) running() (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
