@@ -44,12 +44,12 @@ type Call struct {
 	args   xdr.Decoder
 	res    xdr.Encoder
 
-	chunkFault bool      // arguments were in forbidden chunks: ERR_CHUNK
-	dup        *drcEntry // the entry that stores this call's reply
-	running    drcEntry  // a NoOverlap call's entry
-	next       *Call     // in a queue of calls
-	lane       int       // the thing that it may wait for (Procedure.Lane), 0: none
-	line       *line     // set while it holds a share of its lane
+	chunkFault bool       // arguments were in forbidden chunks: ERR_CHUNK
+	dup        *drcEntry  // the entry that stores this call's reply
+	running    drcEntry   // a NoOverlap call's entry
+	next       *Call      // in a queue of calls
+	lane       int        // the thing that it may wait for (Procedure.Lane), 0: none
+	queue      *connQueue // set while it holds a share of its lane
 
 	standing standing
 	// Of the goroutine that serves it, if a follower can take over; otherwise nil.
@@ -68,7 +68,7 @@ type Call struct {
 // A carrier is a call's connection. Exactly one of reply, rejectChunks and drop ends a call, on
 // any goroutine, and takes the Call over.
 type carrier interface {
-	lines() *lines
+	queues() *connQueues
 	request(c *Call) *rpcrdma.Request // nil: not over RDMA
 	buffer(c *Call, n int) []byte
 	uncork(c *Call)          // the leader calls it: collected replies leave now
@@ -97,7 +97,7 @@ func (c *Call) recycle() {
 	c.res.Reset(nil)
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
-	c.lane, c.line, c.running.from = 0, nil, nil
+	c.lane, c.queue, c.running.from = 0, nil, nil
 	c.standing, c.here, c.turn = standsArrived, nil, nil
 	c.RDMA, c.Distinct, c.chunkFault, c.ownLoop, c.more = false, false, false, false, false
 	callPool.Put(c)
@@ -123,8 +123,8 @@ func (c *Call) Buffer(n int) []byte {
 
 // inside adds n to the number of its lane's calls in their procedure, if c has a share.
 func (c *Call) inside(n int32) {
-	if c.line != nil {
-		c.line.share.lane.inside.Add(n)
+	if c.queue != nil {
+		c.queue.share.lane.inside.Add(n)
 	}
 }
 

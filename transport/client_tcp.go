@@ -79,7 +79,7 @@ type tcpClientConn struct {
 	err     error               // why the connection has ended
 
 	// Owned by the writer; they pass to the next writer under mu.
-	gather gather
+	gather gatherList
 	batch  []*outCall // calls being written
 	moved  time.Time  // when the server last accepted bytes
 	yield  bool       // the writer's own call is done: it stops in the middle of the batch

@@ -171,11 +171,11 @@ const stuckTick = time.Second
 
 func (l *tcpClientConn) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 
-// goOn bounds the wait for a server that accepts no bytes: by RetryTimeout, and by the timeouts
-// of the calls in the batch. Half a record has been sent by then, so the connection is useless. A
-// writer with its own call written and done does not continue, but leaves the batch to its
-// callers.
-func (l *tcpClientConn) goOn(n int64) bool {
+// keepWriting bounds the wait for a server that accepts no bytes: by RetryTimeout, and by the
+// timeouts of the calls in the batch. Half a record has been sent by then, so the connection is
+// useless. A writer with its own call written and done does not continue, but leaves the batch to
+// its callers.
+func (l *tcpClientConn) keepWriting(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

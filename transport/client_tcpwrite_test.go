@@ -322,7 +322,7 @@ func TestRecordSize(t *testing.T) {
 		k := new(Client).newOutCall()
 		k.proc, k.args = testProc(tWrite), &writeArgs{make([]byte, n)}
 		k.encode(nil)
-		var g gather
+		var g gatherList
 		var b bytes.Buffer
 		g.message(&k.tcp.mark, &k.enc)
 		if err := g.writeTo(&b, nil); err != nil {

@@ -177,16 +177,16 @@ func (c *Call) startReply(h *oncrpc.ReplyHeader) {
 	h.EncodeXDR(&c.res)
 }
 
-// run runs the procedure and ends the call. It returns the line in which the call holds a share
+// run runs the procedure and ends the call. It returns the queue in which the call holds a share
 // of its lane, or nil. After run, c may be another call.
-func (s *dispatcher) run(c *Call) *line {
+func (s *dispatcher) run(c *Call) *connQueue {
 	c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.Success})
 	var w watch
 	if s.observer != nil {
 		w = c.watch()
 	}
 	err := s.protect(c)
-	l := c.line
+	l := c.queue
 	if c.standing == standsStays {
 		c.here.check(c)
 	}

@@ -21,7 +21,7 @@ import (
 type tape struct {
 	ctx   context.Context
 	calls gate
-	work  lines
+	work  connQueues
 	lost  func() // ends ctx
 	ends  chan tapeEnd
 	peer  peer
@@ -52,14 +52,14 @@ func (t *tape) cut() *tape {
 	return t
 }
 
-func (t *tape) lines() *lines { return &t.work }
+func (t *tape) queues() *connQueues { return &t.work }
 
 func (t *tape) request(*Call) *rpcrdma.Request { return nil }
 
 func (t *tape) rejectChunks(c *Call) { t.end(c, tapeEnd{how: "chunks"}) }
 func (t *tape) drop(c *Call)         { t.end(c, tapeEnd{how: "drop"}) }
 func (t *tape) reply(c *Call) {
-	var g gather
+	var g gatherList
 	var b bytes.Buffer
 	g.message(&c.socket.mark, &c.res)
 	g.writeTo(&b, nil)

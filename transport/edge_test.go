@@ -248,7 +248,7 @@ func TestResultsCloseTheGate(t *testing.T) {
 // TestMinimumReadRate: a client must accept this many bytes in each interval, and no more.
 func TestMinimumReadRate(t *testing.T) {
 	c := unserved(t, ServerConfig{})
-	if !c.goOn(leastTaken) || c.goOn(leastTaken-1) {
+	if !c.keepWriting(leastTaken) || c.keepWriting(leastTaken-1) {
 		t.Error("another number of bytes")
 	}
 }

@@ -19,8 +19,8 @@ const gatherCopy = 1024
 // arenaSize bounds the copied bytes; further pieces are referenced.
 const arenaSize = 32 << 10
 
-// A gather collects messages and writes them. It reuses its arrays.
-type gather struct {
+// A gatherList collects messages and writes them. It reuses its arrays.
+type gatherList struct {
 	arena []byte // copied pieces; never reallocated while list points into it
 	list  [][]byte
 	bufs  net.Buffers // list while it is written
@@ -28,7 +28,7 @@ type gather struct {
 }
 
 // message adds a record with one fragment: e's stream with items and pads in place.
-func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
+func (g *gatherList) message(mark *[markLen]byte, e *xdr.Encoder) {
 	stream := e.Bytes()
 	binary.BigEndian.PutUint32(mark[:], uint32(recordSize(e))|lastFragment)
 	g.piece(mark[:])
@@ -45,7 +45,7 @@ func (g *gather) message(mark *[markLen]byte, e *xdr.Encoder) {
 var zeroPad [3]byte
 
 // piece adds bytes to the list, copying short ones.
-func (g *gather) piece(b []byte) {
+func (g *gatherList) piece(b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (g *gather) piece(b []byte) {
 }
 
 // reference adds bytes to the list by reference.
-func (g *gather) reference(b []byte) {
+func (g *gatherList) reference(b []byte) {
 	g.list = append(g.list, b)
 	g.open = false
 }
@@ -79,35 +79,35 @@ func (g *gather) reference(b []byte) {
 type writeTimeout interface {
 	// wait sets a deadline for the next write.
 	wait()
-	// goOn reports whether to continue a write that hit the deadline after n bytes.
-	goOn(n int64) bool
+	// keepWriting reports whether to continue a write that hit the deadline after n bytes.
+	keepWriting(n int64) bool
 }
 
 // writeTo writes all and resets g. Without p a deadline is an error like any other.
-func (g *gather) writeTo(w io.Writer, p writeTimeout) error {
+func (g *gatherList) writeTo(w io.Writer, p writeTimeout) error {
 	g.begin()
 	defer g.reset()
 	return g.drain(w, p)
 }
 
 // begin prepares the collected messages for drain.
-func (g *gather) begin() { g.bufs = g.list }
+func (g *gatherList) begin() { g.bufs = g.list }
 
 // drain writes the rest. After an error another drain continues there.
-func (g *gather) drain(w io.Writer, p writeTimeout) (err error) {
+func (g *gatherList) drain(w io.Writer, p writeTimeout) (err error) {
 	for again := true; again; {
 		if p != nil {
 			p.wait()
 		}
 		var n int64
 		n, err = g.bufs.WriteTo(w)
-		again = p != nil && errors.Is(err, os.ErrDeadlineExceeded) && p.goOn(n)
+		again = p != nil && errors.Is(err, os.ErrDeadlineExceeded) && p.keepWriting(n)
 	}
 	return err
 }
 
 // reset discards the collected messages.
-func (g *gather) reset() {
+func (g *gatherList) reset() {
 	clear(g.list)
 	g.list = g.list[:0]
 	g.arena = g.arena[:0]

@@ -19,7 +19,7 @@ import (
 //   - its connection has at most as many calls running in the lane as it may have beside them.
 //
 // This halving leaves workers for further lanes even if earlier lanes never return theirs. Calls
-// without a worker wait in a line, one for each connection and lane. A free worker goes to a
+// without a worker wait in a queue, one for each connection and lane. A free worker goes to a
 // lane's clients in turn, and to a client's connections in turn.
 //
 // workerPool.mu guards all below.
@@ -33,8 +33,8 @@ type schedule struct {
 	reserve int // workers reserved for each lane
 	lanes   []*lane
 	clients map[clientKey]*client
-	spare   int     // free workers that are not reserved
-	waiting []*line // lines with calls, unordered
+	spare   int          // free workers that are not reserved
+	waiting []*connQueue // queues with calls, unordered
 }
 
 // A lane has the workers for all calls that may wait for the same thing.
@@ -44,8 +44,8 @@ type lane struct {
 	// inside counts the running calls in their procedure, outside Call.Buffer. The others wait
 	// for clients to read replies. No lock guards it.
 	inside atomic.Int32
-	ended  uint64   // finished calls so far
-	turn   []*share // shares with a line in turn, the next one first
+	ended  uint64         // finished calls so far
+	turn   []*clientShare // shares with a queue in turn, the next one first
 }
 
 // A clientKey distinguishes clients: by address, like conns.go, and on this machine by user.
@@ -58,21 +58,21 @@ type clientKey struct {
 type client struct {
 	key    clientKey
 	conns  int
-	shares []*share // by lane; nil: no calls there yet
+	shares []*clientShare // by lane; nil: no calls there yet
 }
 
-// A share is a client's share of a lane.
-type share struct {
+// A clientShare is a client's share of a lane.
+type clientShare struct {
 	lane    *lane
 	running int
-	inTurn  bool    // it is in lane.turn
-	turn    []*line // waiting lines that may have another worker, the next first
+	inTurn  bool         // it is in lane.turn
+	turn    []*connQueue // waiting queues that may have another worker, the next first
 }
 
-// A line is a connection's calls in one lane.
-type line struct {
-	conn       *lines
-	share      *share
+// A connQueue is a connection's calls in one lane.
+type connQueue struct {
+	conn       *connQueues
+	share      *clientShare
 	running    int
 	waiting    int
 	head, tail *Call     // waiting calls
@@ -83,15 +83,15 @@ type line struct {
 	overdueAt  uint64    // lane.ended at that time
 }
 
-// lines are a connection's calls.
-type lines struct {
+// connQueues are a connection's calls.
+type connQueues struct {
 	// Set once, by join.
 	most   int // most concurrent calls in one lane
 	slots  int // most calls that the connection may have
 	client *client
 
 	running, waiting int
-	byLane           []*line // nil: no calls there yet
+	byLane           []*connQueue // nil: no calls there yet
 }
 
 // init creates lane 0 and the named lanes.
@@ -128,8 +128,8 @@ func (s *schedule) name(i int, name string) {
 	s.lanes[i].name = name
 }
 
-// join registers a new connection's lines.
-func (s *schedule) join(conn *lines, key clientKey) {
+// join registers a new connection's queues.
+func (s *schedule) join(conn *connQueues, key clientKey) {
 	c := s.clients[key]
 	if c == nil {
 		c = &client{key: key}
@@ -142,25 +142,25 @@ func (s *schedule) join(conn *lines, key clientKey) {
 }
 
 // leave unregisters a connection without waiting calls.
-func (s *schedule) leave(conn *lines) {
+func (s *schedule) leave(conn *connQueues) {
 	c := conn.client
 	if c.conns--; c.conns == 0 && s.clients[c.key] == c {
 		delete(s.clients, c.key)
 	}
 }
 
-// line returns a connection's line in lane i.
-func (s *schedule) line(conn *lines, i int) *line {
+// queueOf returns a connection's queue in lane i.
+func (s *schedule) queueOf(conn *connQueues, i int) *connQueue {
 	conn.byLane = upTo(conn.byLane, i)
 	l := conn.byLane[i]
 	if l == nil {
 		conn.client.shares = upTo(conn.client.shares, i)
 		sh := conn.client.shares[i]
 		if sh == nil {
-			sh = &share{lane: s.lanes[i]}
+			sh = &clientShare{lane: s.lanes[i]}
 			conn.client.shares[i] = sh
 		}
-		l = &line{conn: conn, share: sh}
+		l = &connQueue{conn: conn, share: sh}
 		conn.byLane[i] = l
 	}
 	return l
@@ -187,19 +187,19 @@ func (l *lane) room(s *schedule) int {
 }
 
 // free reports whether the client may have another worker in the lane.
-func (sh *share) free(s *schedule) bool { return sh.running == 0 || sh.running < sh.lane.room(s) }
+func (sh *clientShare) free(s *schedule) bool { return sh.running == 0 || sh.running < sh.lane.room(s) }
 
 // free reports whether the connection may have another worker in the lane.
-func (l *line) free() bool {
+func (l *connQueue) free() bool {
 	return l.running == 0 || l.running < l.conn.most && l.running+1 < l.conn.slots-l.conn.running
 }
 
-func (s *schedule) mayBegin(l *line) bool {
+func (s *schedule) mayBegin(l *connQueue) bool {
 	return l.free() && l.share.lane.free(s) && l.share.free(s)
 }
 
 // begin counts a call of l that gets a worker.
-func (s *schedule) begin(l *line) {
+func (s *schedule) begin(l *connQueue) {
 	lane := l.share.lane
 	l.running++
 	l.conn.running++
@@ -211,7 +211,7 @@ func (s *schedule) begin(l *line) {
 }
 
 // end counts a call of l that returns its worker.
-func (s *schedule) end(l *line) {
+func (s *schedule) end(l *connQueue) {
 	lane := l.share.lane
 	l.running--
 	l.conn.running--
@@ -224,7 +224,7 @@ func (s *schedule) end(l *line) {
 }
 
 // moved records the begin or end of a call of l.
-func (l *line) moved() {
+func (l *connQueue) moved() {
 	l.overdue = false
 	if l.waiting > 0 {
 		l.since = time.Now()
@@ -233,12 +233,12 @@ func (l *line) moved() {
 
 // hopeless reports whether a call of l without a worker would wait in vain: others of l have, and
 // since then no call in the lane has ended. After any end in the lane, even of another
-// connection, workers become free. A line outside the queue would never get one for a disk that
-// is kept busy.
-func (l *line) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
+// connection, workers become free. A queue without waiting calls would never get one for a disk
+// that is kept busy.
+func (l *connQueue) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
 
 // push queues a call.
-func (s *schedule) push(l *line, c *Call) {
+func (s *schedule) push(l *connQueue, c *Call) {
 	if l.tail == nil {
 		l.head = c
 	} else {
@@ -255,7 +255,7 @@ func (s *schedule) push(l *line, c *Call) {
 }
 
 // queue puts l in turn, if its connection may have another worker.
-func (l *line) queue() {
+func (l *connQueue) queue() {
 	if l.inTurn || l.head == nil || !l.free() {
 		return
 	}
@@ -269,7 +269,7 @@ func (l *line) queue() {
 }
 
 // pop removes the call that has waited longest.
-func (s *schedule) pop(l *line) *Call {
+func (s *schedule) pop(l *connQueue) *Call {
 	c := l.head
 	if l.head = c.next; l.head == nil {
 		l.tail = nil
@@ -282,8 +282,8 @@ func (s *schedule) pop(l *line) *Call {
 	return c
 }
 
-// unlist removes l from the lines with calls.
-func (s *schedule) unlist(l *line) {
+// unlist removes l from the queues with calls.
+func (s *schedule) unlist(l *connQueue) {
 	last := s.waiting[len(s.waiting)-1]
 	s.waiting[l.index], last.index = last, l.index
 	s.waiting[len(s.waiting)-1] = nil
@@ -291,9 +291,9 @@ func (s *schedule) unlist(l *line) {
 }
 
 // next takes a call that may begin now and counts it, or returns nil. A call of l has just ended
-// or arrived. So it first tries the other lines of that connection, then those of its lane, then
+// or arrived. So it first tries the other queues of that connection, then those of its lane, then
 // others.
-func (s *schedule) next(l *line) (*line, *Call) {
+func (s *schedule) next(l *connQueue) (*connQueue, *Call) {
 	if len(s.waiting) == 0 {
 		return nil, nil
 	}
@@ -316,7 +316,7 @@ func (s *schedule) next(l *line) (*line, *Call) {
 }
 
 // nextOf is next within a lane.
-func (s *schedule) nextOf(lane *lane) (*line, *Call) {
+func (s *schedule) nextOf(lane *lane) (*connQueue, *Call) {
 	for i := 0; i < len(lane.turn) && lane.free(s); {
 		sh := lane.turn[i]
 		if !sh.free(s) {
@@ -336,7 +336,7 @@ func (s *schedule) nextOf(lane *lane) (*line, *Call) {
 }
 
 // nextIn is next within a free share.
-func (s *schedule) nextIn(sh *share) (*line, *Call) {
+func (s *schedule) nextIn(sh *clientShare) (*connQueue, *Call) {
 	for len(sh.turn) > 0 {
 		l := sh.turn[0]
 		sh.turn = slices.Delete(sh.turn, 0, 1)
@@ -352,7 +352,7 @@ func (s *schedule) nextIn(sh *share) (*line, *Call) {
 }
 
 // takeAll removes the waiting calls of l for which want is true, and returns them as a list.
-func (s *schedule) takeAll(l *line, want func(*Call) bool) (out *Call) {
+func (s *schedule) takeAll(l *connQueue, want func(*Call) bool) (out *Call) {
 	last := &out
 	var keep *Call
 	keepLast := &keep
@@ -366,10 +366,10 @@ func (s *schedule) takeAll(l *line, want func(*Call) bool) (out *Call) {
 	}
 	if l.inTurn {
 		l.inTurn = false
-		l.share.turn = slices.DeleteFunc(l.share.turn, func(o *line) bool { return o == l })
+		l.share.turn = slices.DeleteFunc(l.share.turn, func(o *connQueue) bool { return o == l })
 		if sh := l.share; len(sh.turn) == 0 {
 			sh.inTurn = false
-			sh.lane.turn = slices.DeleteFunc(sh.lane.turn, func(o *share) bool { return o == sh })
+			sh.lane.turn = slices.DeleteFunc(sh.lane.turn, func(o *clientShare) bool { return o == sh })
 		}
 	}
 	for keep != nil {

@@ -24,18 +24,18 @@ func newBoard(t *testing.T, workers, reserve int, names ...string) *board {
 }
 
 // conn is a new connection of client n with 64 concurrent calls in a lane, 128 in all.
-func (b *board) conn(n int) *lines {
-	c := &lines{most: 64, slots: 128}
+func (b *board) conn(n int) *connQueues {
+	c := &connQueues{most: 64, slots: 128}
 	key := clientKey{host: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32)}
 	b.join(c, key)
 	return c
 }
 
 // call makes a call arrive on a connection, and reports whether it has a worker.
-func (b *board) call(conn *lines, lane int) bool {
+func (b *board) call(conn *connQueues, lane int) bool {
 	b.Helper()
 	c := &Call{}
-	l := b.line(conn, lane)
+	l := b.queueOf(conn, lane)
 	if l.head == nil && b.mayBegin(l) {
 		b.begin(l)
 		b.ran = append(b.ran, c)
@@ -48,7 +48,7 @@ func (b *board) call(conn *lines, lane int) bool {
 }
 
 // finish ends a call of l and begins those that may.
-func (b *board) finish(l *line) {
+func (b *board) finish(l *connQueue) {
 	b.Helper()
 	b.end(l)
 	for {
@@ -110,7 +110,7 @@ func TestHungClientsLeaveWorkers(t *testing.T) {
 				b.call(conn, 1)
 			}
 		}
-		if n := b.line(b.conn(client), 1).share.running; n == 0 || client == 0 && n > 70 {
+		if n := b.queueOf(b.conn(client), 1).share.running; n == 0 || client == 0 && n > 70 {
 			t.Errorf("client %d has %d workers of %d", client, n, b.lanes[1].running)
 		}
 	}
@@ -137,13 +137,13 @@ func TestHungConnectionLeavesSlots(t *testing.T) {
 // order.
 func TestWorkersGoInTurn(t *testing.T) {
 	b := newBoard(t, 2, 1)
-	blocker := b.line(b.conn(9), 0)
+	blocker := b.queueOf(b.conn(9), 0)
 	b.call(blocker.conn, 0)
-	other := b.line(b.conn(8), 0)
+	other := b.queueOf(b.conn(8), 0)
 	b.call(other.conn, 0)
-	many := []*lines{b.conn(1), b.conn(1), b.conn(1)}
+	many := []*connQueues{b.conn(1), b.conn(1), b.conn(1)}
 	one := b.conn(2)
-	name := map[*lines]string{many[0]: "1a", many[1]: "1b", many[2]: "1c", one: "2"}
+	name := map[*connQueues]string{many[0]: "1a", many[1]: "1b", many[2]: "1c", one: "2"}
 	for range 2 {
 		for _, conn := range append(many, one) {
 			b.call(conn, 0)
@@ -181,13 +181,13 @@ func TestScheduleAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		b := newBoard(t, 8+rnd.IntN(40), 1+rnd.IntN(4), "a", "b", "c")
-		var conns []*lines
+		var conns []*connQueues
 		for range 1 + rnd.IntN(12) {
 			c := b.conn(rnd.IntN(4))
 			c.most, c.slots = 1+rnd.IntN(8), 1+rnd.IntN(16)
 			conns = append(conns, c)
 		}
-		running := func() (all []*line) {
+		running := func() (all []*connQueue) {
 			for _, c := range conns {
 				for _, l := range c.byLane {
 					for i := 0; l != nil && i < l.running; i++ {
@@ -202,7 +202,7 @@ func TestScheduleAtRandom(t *testing.T) {
 			switch all := running(); {
 			case rnd.IntN(20) == 0:
 				c := conns[rnd.IntN(len(conns))]
-				l := b.line(c, rnd.IntN(4))
+				l := b.queueOf(c, rnd.IntN(4))
 				for c := b.takeAll(l, func(*Call) bool { return rnd.IntN(2) == 0 }); c != nil; c = c.next {
 					taken++
 				}
@@ -233,7 +233,7 @@ func TestScheduleAtRandom(t *testing.T) {
 func TestScheduleAllocations(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	conn := b.conn(1)
-	l := b.line(conn, 0)
+	l := b.queueOf(conn, 0)
 	calls := make([]Call, 3)
 	if n := testing.AllocsPerRun(100, func() {
 		b.begin(l)
@@ -249,15 +249,15 @@ func TestScheduleAllocations(t *testing.T) {
 	}
 }
 
-// A line's time is that of its last move.
-func TestLineMoves(t *testing.T) {
+// A queue's time is that of its last move.
+func TestQueueTime(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	conn := b.conn(1)
 	b.call(conn, 0)
 	for range 3 {
 		b.call(conn, 0)
 	}
-	l := b.line(conn, 0)
+	l := b.queueOf(conn, 0)
 	was := time.Now().Add(-time.Hour)
 	l.since, l.overdue = was, true
 	b.finish(l)
@@ -266,9 +266,9 @@ func TestLineMoves(t *testing.T) {
 	}
 }
 
-// TestLanesCome: a lane added while calls run gets its own workers and a share of the others,
+// TestAddedLane: a lane added while calls run gets its own workers and a share of the others,
 // like earlier lanes, once calls have ended; and its own name.
-func TestLanesCome(t *testing.T) {
+func TestAddedLane(t *testing.T) {
 	b := newBoard(t, 16, 8, "a")
 	one, two := b.conn(1), b.conn(2)
 	for range 64 {
@@ -282,7 +282,7 @@ func TestLanesCome(t *testing.T) {
 	if len(b.lanes) != 4 || b.lanes[2].name != "other" || b.lanes[3].name != "c" {
 		t.Fatalf("%d lanes, %q, %q", len(b.lanes), b.lanes[2].name, b.lanes[3].name)
 	}
-	l, sum := b.line(one, 2), 0
+	l, sum := b.queueOf(one, 2), 0
 	for b.mayBegin(l) {
 		b.begin(l)
 		sum++
@@ -294,8 +294,8 @@ func TestLanesCome(t *testing.T) {
 		b.end(l)
 	}
 	for b.lanes[1].running > b.reserve { // calls of the lane with more workers than there are now
-		for _, conn := range []*lines{one, two} {
-			if line := b.line(conn, 1); line.running > 0 {
+		for _, conn := range []*connQueues{one, two} {
+			if line := b.queueOf(conn, 1); line.running > 0 {
 				b.end(line)
 			}
 		}

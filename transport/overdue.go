@@ -4,22 +4,22 @@ package transport
 
 import "time"
 
-// lineWait is how long a line's calls wait while none of them begins or ends. Then they are
+// queueWait is how long a queue's calls wait while none of them begins or ends. Then they are
 // answered, if the procedure has an answer for that (Procedure.Busy), and release a credit and
 // memory. Later calls are answered at once, until one begins or ends again, or one in another
-// line of the lane ends. A moving line waits without limit.
-const lineWait = 3 * time.Second
+// queue of the lane ends. A moving queue waits without limit.
+const queueWait = 3 * time.Second
 
-// watchLines schedules checks of the lines as long as calls wait. The caller holds mu.
-func (p *workerPool) watchLines() {
+// watchQueues schedules checks of the queues as long as calls wait. The caller holds mu.
+func (p *workerPool) watchQueues() {
 	if p.watching || p.closed {
 		return
 	}
 	p.watching = true
 	if p.watch == nil {
-		p.watch = time.AfterFunc(lineWait/3, p.look)
+		p.watch = time.AfterFunc(queueWait/3, p.look)
 	} else {
-		p.watch.Reset(lineWait / 3)
+		p.watch.Reset(queueWait / 3)
 	}
 }
 
@@ -36,7 +36,7 @@ func (p *workerPool) look() {
 	var say []func()
 	for i := len(p.waiting) - 1; i >= 0; i-- {
 		l := p.waiting[i]
-		if now.Sub(l.since) < lineWait {
+		if now.Sub(l.since) < queueWait {
 			continue
 		}
 		list := p.takeAll(l, func(c *Call) bool { return c.proc.Busy != nil })
@@ -50,7 +50,7 @@ func (p *workerPool) look() {
 		say = append(say, func() { p.stalled(name, inside, running) })
 	}
 	if len(p.waiting) > 0 {
-		p.watchLines()
+		p.watchQueues()
 	}
 	p.wg.Add(len(late))
 	p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *workerPool) shedLoop(list *Call) {
 }
 
 // withdraw ends an ended connection's waiting calls.
-func (p *workerPool) withdraw(conn *lines) {
+func (p *workerPool) withdraw(conn *connQueues) {
 	p.mu.Lock()
 	var list []*Call
 	for _, l := range conn.byLane {
@@ -101,13 +101,13 @@ func (p *workerPool) withdraw(conn *lines) {
 
 // join and leave register and unregister a connection.
 
-func (p *workerPool) join(conn *lines, key clientKey) {
+func (p *workerPool) join(conn *connQueues, key clientKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.schedule.join(conn, key)
 }
 
-func (p *workerPool) leave(conn *lines) {
+func (p *workerPool) leave(conn *connQueues) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.schedule.leave(conn)

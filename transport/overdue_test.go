@@ -118,7 +118,7 @@ func TestOverdueCallsAreAnswered(t *testing.T) {
 		}
 		start(6, dRead)
 		start(1, dOther)
-		c.expect(t, "at first", lineWait-time.Second, resDone)
+		c.expect(t, "at first", queueWait-time.Second, resDone)
 		c.expect(t, "after the wait", 2*time.Second, resBusy, resBusy)
 		start(2, dRead)
 		start(1, dOther)
@@ -126,7 +126,7 @@ func TestOverdueCallsAreAnswered(t *testing.T) {
 		d.letGo <- struct{}{}
 		c.expect(t, "one goes on", 0, resDone)
 		start(2, dRead) // one runs, one waits
-		c.expect(t, "then", lineWait-time.Second)
+		c.expect(t, "then", queueWait-time.Second)
 		for range 5 {
 			d.letGo <- struct{}{}
 			synctest.Wait()
@@ -135,7 +135,7 @@ func TestOverdueCallsAreAnswered(t *testing.T) {
 	})
 }
 
-// A line with ending calls waits without limit.
+// A queue with ending calls waits without limit.
 func TestSlowCallsAreNotOverdue(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		c := newTape("10.0.0.1")
@@ -143,7 +143,7 @@ func TestSlowCallsAreNotOverdue(t *testing.T) {
 			c.start(s, callOf(7, dRead, 1))
 		}
 		for range 30 {
-			time.Sleep(lineWait - time.Second)
+			time.Sleep(queueWait - time.Second)
 			d.letGo <- struct{}{}
 			c.expect(t, "slowly", 0, resDone)
 		}
@@ -152,7 +152,7 @@ func TestSlowCallsAreNotOverdue(t *testing.T) {
 
 // A connection with calls that waited in vain queues again when the disk answers others: on a
 // disk kept busy by others its clients would otherwise retry forever.
-func TestOverdueLineWaitsAgain(t *testing.T) {
+func TestOverdueQueueWaitsAgain(t *testing.T) {
 	inDisk(t, func(t *testing.T, s *Server, d *diskProgram) {
 		busy := make([]*tape, 40) // more than their client may have workers for
 		for i := range busy {
@@ -163,7 +163,7 @@ func TestOverdueLineWaitsAgain(t *testing.T) {
 		}
 		c := newTape("10.0.0.1")
 		c.start(s, callOf(7, dRead, 1))
-		c.expect(t, "while nothing moves", 2*lineWait, resBusy)
+		c.expect(t, "while nothing moves", 2*queueWait, resBusy)
 		c.start(s, callOf(7, dRead, 1))
 		c.expect(t, "then", 0, resBusy)
 		d.letGo <- struct{}{}
@@ -192,7 +192,7 @@ func TestOverdueWithoutAnswerWait(t *testing.T) {
 			c.start(s, callOf(7, dForget, 1))
 		}
 		c.start(s, callOf(8, dRead, 1))
-		c.expect(t, "after the wait", 2*lineWait, resBusy)
+		c.expect(t, "after the wait", 2*queueWait, resBusy)
 		for range 5 {
 			d.letGo <- struct{}{}
 			synctest.Wait()
@@ -212,7 +212,7 @@ func TestOverdueCopies(t *testing.T) {
 		one.start(s, callOf(7, dWrite, 1))
 		one.cut()
 		two.start(s, callOf(7, dWrite, 1))
-		one.expect(t, "the call", 2*lineWait, resBusy)
+		one.expect(t, "the call", 2*queueWait, resBusy)
 		two.expect(t, "its copy", 0, resBusy)
 		two.start(s, callOf(7, dWrite, 1))
 		for range 5 {
@@ -329,7 +329,7 @@ func TestCauseOfOverdueCalls(t *testing.T) {
 				for _, proc := range append(row.procs[:], dRead) {
 					c.start(s, callOf(7, proc, 1))
 				}
-				c.expect(t, "after the wait", 2*lineWait, resBusy)
+				c.expect(t, "after the wait", 2*queueWait, resBusy)
 				if want := []string{row.want}; !slices.Equal(l.lines, want) {
 					t.Errorf("the log is %q, want %q", l.lines, want)
 				}

@@ -93,7 +93,7 @@ func receiverModel(t *testing.T, rnd *rand.Rand) {
 }
 
 // check expects no call of a connection to have a share.
-func (l *lines) check(t *testing.T) {
+func (l *connQueues) check(t *testing.T) {
 	if l.running != 0 || l.waiting != 0 {
 		t.Errorf("%d calls have a share, %d wait, want none", l.running, l.waiting)
 	}

@@ -245,7 +245,7 @@ func TestBusyIsShed(t *testing.T) {
 		l.call(t, bLong, 0, false)
 		l.call(t, bBuffer, 0, true) // there is memory
 		l.call(t, bShed, 0, false)
-		l.expect(t, "after the wait", 2*lineWait, resDone, resBusy)
+		l.expect(t, "after the wait", 2*queueWait, resDone, resBusy)
 		l.want(t, "after the wait", 6, 4)
 		l.call(t, bLong, 0, true)
 		l.expect(t, "then", 0, resBusy)
@@ -311,7 +311,7 @@ func TestBusyAllocates(t *testing.T) {
 			if err := c.busy(short); err != nil {
 				t.Fatal(err)
 			}
-			l := c.line
+			l := c.queue
 			c.recycle()
 			if !short {
 				<-followed

@@ -131,7 +131,7 @@ func TestRecordCharge(t *testing.T) {
 // A recordReader reads the records of a gather: items and pads in place, copied or referenced.
 func TestGatherRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var g gather
+	var g gatherList
 	var out bytes.Buffer
 	var want [][]byte
 	marks := make([][markLen]byte, 40)

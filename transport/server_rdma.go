@@ -49,7 +49,7 @@ type rdmaConn struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  gate
-	work   lines
+	work   connQueues
 	remote net.Addr
 	tcp    net.Conn // nil: not over TCP
 	peer   peer
@@ -86,8 +86,8 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	return r
 }
 
-func (r *rdmaConn) lines() *lines { return &r.work }
-func (r *rdmaConn) usage() *usage { return &r.used }
+func (r *rdmaConn) queues() *connQueues { return &r.work }
+func (r *rdmaConn) usage() *usage       { return &r.used }
 
 // serve accepts the connection and stays until its end.
 func (r *rdmaConn) serve(dev *rnic.Device) {

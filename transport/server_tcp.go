@@ -67,7 +67,7 @@ type tcpConn struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	calls   gate
-	work    lines
+	work    connQueues
 	remote  net.Addr
 	account *mem.Account // in the server's budget
 
@@ -96,7 +96,7 @@ type tcpConn struct {
 	failed  bool
 
 	// Owned by the writer.
-	gather gather
+	gather gatherList
 }
 
 func newTCPConn(s *Server, nc net.Conn) *tcpConn {
@@ -117,9 +117,9 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	return t
 }
 
-func (t *tcpConn) lines() *lines { return &t.work }
-func (t *tcpConn) usage() *usage { return &t.used }
-func (t *tcpConn) abort()        { t.close() }
+func (t *tcpConn) queues() *connQueues { return &t.work }
+func (t *tcpConn) usage() *usage       { return &t.used }
+func (t *tcpConn) abort()              { t.close() }
 
 func (t *tcpConn) request(*Call) *rpcrdma.Request { return nil }
 
@@ -254,7 +254,7 @@ func (t *tcpConn) beforeRead(inside bool) error {
 
 // charge charges a large record to the budget. If that is exhausted, or this connection has its
 // share, the peer is not read until calls have released memory, for at most HalfTimeout.
-// Meanwhile the connection stands in the budget's line, so that large records get their turn
+// Meanwhile the connection stands in the budget's queue, so that large records get their turn
 // among small ones.
 func (t *tcpConn) charge(n int) error {
 	if t.account.TakeOrWait(int64(n)) {
@@ -391,9 +391,9 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 	}
 }
 
-// wait and goOn bound a slow client: it may read at any rate above leastTaken.
-func (t *tcpConn) wait()             { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
-func (t *tcpConn) goOn(n int64) bool { return n >= leastTaken }
+// wait and keepWriting bound a slow client: it may read at any rate above leastTaken.
+func (t *tcpConn) wait()                    { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
+func (t *tcpConn) keepWriting(n int64) bool { return n >= leastTaken }
 
 func (t *tcpConn) hasFailed() bool {
 	t.mu.Lock()

@@ -57,7 +57,7 @@ type udpSocket struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	calls  gate
-	work   lines
+	work   connQueues
 
 	receiver receiver
 	peer     peer       // the current datagram's; owned by the leader
@@ -89,7 +89,7 @@ func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
 	return u, askLocalAddr(pc)
 }
 
-func (u *udpSocket) lines() *lines { return &u.work }
+func (u *udpSocket) queues() *connQueues { return &u.work }
 
 func (u *udpSocket) request(*Call) *rpcrdma.Request { return nil }
 
@@ -155,7 +155,7 @@ func (u *udpSocket) buffer(c *Call, n int) []byte {
 
 func (u *udpSocket) reply(c *Call) {
 	from := u.forget(c)
-	var g gather
+	var g gatherList
 	g.message(&c.socket.mark, &c.res)
 	reply := make([]byte, 0, recordSize(&c.res)+markLen)
 	for _, piece := range g.list {

@@ -55,11 +55,11 @@ type start struct {
 }
 
 // The result of a request for a share of a lane.
-type verdict uint8
+type shareResult uint8
 
 const (
-	shareTaken  verdict = iota
-	shareQueued         // the call waits for it, and the pool owns it
+	shareTaken  shareResult = iota
+	shareQueued             // the call waits for it, and the pool owns it
 	// Calls of the connection and lane have waited in vain, and none in the lane has ended since.
 	shareHopeless
 )
@@ -81,19 +81,19 @@ func (p *workerPool) submit(c *Call) bool {
 
 // share is for a call on its own goroutine. begun: its procedure runs, and the goroutine waits
 // for c.turn if c is queued; otherwise a worker runs c later.
-func (p *workerPool) share(c *Call, begun bool) verdict {
+func (p *workerPool) share(c *Call, begun bool) shareResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.admit(c, begun)
 }
 
 // admit gives c a share of its lane, or queues it. The caller holds mu.
-func (p *workerPool) admit(c *Call, begun bool) verdict {
-	l := p.line(c.via.lines(), c.lane)
+func (p *workerPool) admit(c *Call, begun bool) shareResult {
+	l := p.queueOf(c.via.queues(), c.lane)
 	switch {
 	case l.head == nil && p.mayBegin(l):
 		p.begin(l)
-		c.line = l
+		c.queue = l
 		return shareTaken
 	case l.hopeless() && c.proc.Busy != nil:
 		return shareHopeless
@@ -103,7 +103,7 @@ func (p *workerPool) admit(c *Call, begun bool) verdict {
 	}
 	c.become(standsQueued)
 	p.push(l, c)
-	p.watchLines()
+	p.watchQueues()
 	return shareQueued
 }
 
@@ -163,7 +163,7 @@ func (p *workerPool) workLoop(w *worker, j job) {
 // ends.
 func (p *workerPool) runCalls(w *worker, c *Call) (stays bool) {
 	for {
-		l := c.line // c may be another call after its run
+		l := c.queue // c may be another call after its run
 		p.run(c)
 		var more bool
 		if c, more = p.done(w, l); c == nil {
@@ -180,7 +180,7 @@ func (p *workerPool) rest(w *worker) bool {
 }
 
 // release ends a call of l that no worker ran, and starts the calls that may begin now.
-func (p *workerPool) release(l *line) {
+func (p *workerPool) release(l *connQueue) {
 	p.mu.Lock()
 	p.end(l)
 	s := p.startNext(l)
@@ -192,14 +192,14 @@ func (p *workerPool) release(l *line) {
 
 // following returns another call that may begin after a call of l has ended: one end may make
 // room in several lanes.
-func (p *workerPool) following(l *line) start {
+func (p *workerPool) following(l *connQueue) start {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.startNext(l)
 }
 
 // startNext returns the start of the next call; see schedule.next. The caller holds mu.
-func (p *workerPool) startNext(l *line) start {
+func (p *workerPool) startNext(l *connQueue) start {
 	next, c := p.next(l)
 	if c == nil {
 		return start{}
@@ -212,14 +212,14 @@ func (p *workerPool) startNext(l *line) start {
 }
 
 // grant gives the queued c its share of the lane. The caller holds mu.
-func (p *workerPool) grant(l *line, c *Call) {
-	c.line = l
+func (p *workerPool) grant(l *connQueue, c *Call) {
+	c.queue = l
 	c.become(standsApart)
 }
 
 // done ends a call of l. It returns the next one for this worker, or puts the worker on the
 // stack; more is false if the worker must end.
-func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
+func (p *workerPool) done(w *worker, l *connQueue) (c *Call, more bool) {
 	if c, more = p.take(w, l); c == nil {
 		return nil, more
 	}
@@ -230,7 +230,7 @@ func (p *workerPool) done(w *worker, l *line) (c *Call, more bool) {
 }
 
 // take is done for one lane.
-func (p *workerPool) take(w *worker, l *line) (c *Call, more bool) {
+func (p *workerPool) take(w *worker, l *connQueue) (c *Call, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end(l)

@@ -10,7 +10,7 @@ import (
 )
 
 // Workers are reused, the last one first, and retire when unneeded.
-func TestWorkersAreUsedAgain(t *testing.T) {
+func TestWorkersAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		via := newTape("10.0.0.1")
 		via.work.most, via.work.slots = 100, 1000
