@@ -194,6 +194,38 @@ func TestNoFollower(t *testing.T) {
 	}
 }
 
+// TestFollowerOfItsOwnTurn: a follower goes on with the work of the goroutine that it follows,
+// though another one has the next turn as soon as the follower's has ended.
+func TestFollowerOfItsOwnTurn(t *testing.T) {
+	_, cq, qp, ep := stillQP(t)
+	defer qp.Close()
+	moves := true
+	cq.SetLeader(func() bool {
+		var wc [1]WC
+		for cq.Poll(wc[:]) > 0 {
+			if moves {
+				moves = false
+				return false
+			}
+		}
+		return true
+	})
+	var followed []int
+	ep.q.CompleteRecv(WC{})
+	ep.q.Lead(func() { followed = append(followed, 1) })
+	next := true
+	cq.onTurn = func(_, to int32) {
+		if to == handlerIdle && next {
+			next = false
+			ep.q.CompleteRecv(WC{})
+			ep.q.Lead(func() { followed = append(followed, 2) })
+		}
+	}
+	if cq.Follow(); !slices.Equal(followed, []int{1}) {
+		t.Errorf("the work of %v goes on, want that of 1", followed)
+	}
+}
+
 // TestSettleWaitsForFollower: the end of a QP waits for the completions of a turn that was taken
 // over.
 func TestSettleWaitsForFollower(t *testing.T) {

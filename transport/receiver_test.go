@@ -190,6 +190,9 @@ func TestHeldUp(t *testing.T) {
 		inLoop(t, func(t *testing.T, l *loopTape) {
 			l.more, l.waits = row.more, row.waits
 			l.call(t, bShort, row.micros, true)
+			if l.uncorked > 0 {
+				t.Errorf("%+v: a short call uncorks the replies before it", row)
+			}
 			l.expect(t, "its end", time.Second, resDone)
 			if got := l.receiver.lead.Backoff.Active(); got != row.want {
 				t.Errorf("%+v: the backoff is active: %v", row, got)
@@ -203,6 +206,17 @@ func TestHeldUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMoreIsCorked: a busy call leaves the replies before it to the follower, which has more calls.
+func TestMoreIsCorked(t *testing.T) {
+	inLoop(t, func(t *testing.T, l *loopTape) {
+		l.more = true
+		l.call(t, bLong, 0, false)
+		if l.expect(t, "its end", time.Second, resDone); l.uncorked > 0 {
+			t.Error("it uncorks them")
+		}
+	})
 }
 
 // TestOthersLoop: on a goroutine that receives for several connections no call keeps the right.

@@ -85,6 +85,39 @@ func TestFollowerEndsTheBatch(t *testing.T) {
 	}
 }
 
+// TestFormerLoopLeavesBatchesAlone: a goroutine that is not the receive loop any more ends its
+// message in the middle of a later batch, whose answers still leave together.
+func TestFormerLoopLeavesBatchesAlone(t *testing.T) {
+	byPipe(t, func(k *piped) {
+		b := &busyAnswerer{answerer: &answerer{piped: k}, hold: make(chan struct{}), waits: []bool{true}}
+		for range 7 {
+			recv(t, k.qp, 1, nil)
+		}
+		busy := b.handle
+		var later bool
+		k.cq.SetLeader(func() bool {
+			if later { // the batch is corked
+				later = false
+				close(b.hold)
+				time.Sleep(time.Second) // the former loop ends
+			}
+			return busy()
+		})
+		var msn uint32
+		k.say(messages(&msn, 1))
+		synctest.Wait()
+		b.from, later = k.qp.Moved(), true
+		k.say(messages(&msn, 2))
+		for range 3 {
+			k.hearULPDU()
+		}
+		synctest.Wait()
+		if want := []uint64{0, 0}; !slices.Equal(b.left, want) {
+			t.Errorf("answers that had left after each: %v, want %v", b.left, want)
+		}
+	})
+}
+
 // TestUncork: answers that were collected leave before the follower comes, and so do later ones.
 func TestUncork(t *testing.T) {
 	byPipe(t, func(k *piped) {
