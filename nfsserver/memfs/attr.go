@@ -82,13 +82,13 @@ func setTime(t *nfsserver.Time, set bool, v nfsserver.Time, setNow bool, now nfs
 	}
 }
 
-// touch sets the times after a change of the content; n.mu is held.
+// touch sets the times after a content change; n.mu is held.
 func (n *inode) touch() {
 	n.attr.Mtime = nfsserver.Now()
 	n.attr.Ctime = n.attr.Mtime
 }
 
-// touchDir sets the times after a change of a directory's names.
+// touchDir sets the times after a change to a directory's names.
 func (n *inode) touchDir() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,4 +1,4 @@
-// Contents of files: pages of 64 KiB, allocated only where data was written.
+// File contents: 64 KiB pages, allocated only where data was written.
 
 package memfs
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/perm"
 )
 
-// A page holds the bytes of a file from index×pageSize on. It may be shorter than pageSize, or
-// absent: the missing bytes read as zeros. Bytes after the end of the file are zero.
+// A page holds a file's bytes from index×pageSize on. It may be shorter than pageSize, or absent:
+// the missing bytes read as zeros. Bytes after the file's end are zero.
 const pageSize = 64 << 10
 
 // ReadAt copies out of the pages.
@@ -99,7 +99,7 @@ func (f *FS) writePage(n *inode, p []byte, off uint64) (int, error) {
 	return copy(page[in:], p), nil
 }
 
-// pageCap returns the size of a page for n bytes: the next power of two, at least 512.
+// pageCap returns the page size for n bytes: the next power of two, at least 512.
 func pageCap(n int) int {
 	size := 512
 	for size < n {
@@ -108,7 +108,7 @@ func pageCap(n int) int {
 	return size
 }
 
-// truncate sets the size of a file; n.mu is held.
+// truncate sets a file's size; n.mu is held.
 func (f *FS) truncate(n *inode, size uint64) error {
 	if size > maxFileSize {
 		return syscall.EFBIG
@@ -134,7 +134,7 @@ func (f *FS) dropPages(n *inode, size uint64) {
 	}
 }
 
-// file returns the regular file of a Ref.
+// file returns a Ref's regular file.
 func (f *FS) file(r *nfsserver.Ref) (*inode, error) {
 	n, err := f.get(r)
 	switch {

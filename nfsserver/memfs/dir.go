@@ -1,4 +1,4 @@
-// Directories: names by hash, and in the order of their creation, which is the order of cookies.
+// Directories: names by hash, and in creation order, which is cookie order.
 
 package memfs
 
@@ -15,7 +15,7 @@ const (
 	cookieDotDot = 2
 )
 
-// A directory has the names of one inode. FS.mu guards it.
+// A directory has one inode's names. FS.mu guards it.
 type directory struct {
 	parent *inode
 	names  map[string]*entry
@@ -62,7 +62,7 @@ func (d *directory) after(cookie uint64) []*entry {
 	return d.order[i:]
 }
 
-// dir returns the directory of a Ref; FS.mu is held.
+// dir returns a Ref's directory; FS.mu is held.
 func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
 	n, err := f.find(r)
 	if err == nil && n.dir == nil {
@@ -71,7 +71,7 @@ func (f *FS) findDir(r *nfsserver.Ref) (*inode, error) {
 	return n, err
 }
 
-// ReadDir emits the entries in the order of cookies.
+// ReadDir emits the entries in cookie order.
 func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -23,12 +23,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// The limits of the file system.
+// The file system's limits.
 const (
 	maxFileSize = math.MaxInt64
 	nameMax     = 255
 	linkMax     = math.MaxUint32
-	// defaultLimit is the number of bytes in an FS without Options.Limit.
+	// defaultLimit is an FS's limit in bytes without Options.Limit.
 	defaultLimit = 1 << 30
 	// inodeCost and nameCost are charged for each inode, and for each name beside its bytes.
 	inodeCost, nameCost = 512, 128
@@ -39,14 +39,14 @@ type Options struct {
 	// Limit is the largest number of bytes of content, names and inodes together. Beyond it calls
 	// fail with ENOSPC. 0: 1 GiB.
 	Limit int64
-	// UID, GID and Mode are of the root directory; Mode 0: 0755.
+	// UID, GID and Mode are the root directory's; Mode 0: 0755.
 	UID, GID, Mode uint32
 }
 
 // FS is a file tree in memory. It is empty at first, and ends with the process: Sync does nothing,
-// and Refs of another FS are stale.
+// and another FS's Refs are stale.
 //
-// Lock order: FS.mu, then inode.mu of a directory, then inode.mu of another object.
+// Lock order: FS.mu, then a directory's inode.mu, then another object's inode.mu.
 type FS struct {
 	// Set once.
 	id    uint64 // distinguishes this FS's Refs from others
@@ -88,7 +88,7 @@ type inode struct {
 
 	mu     sync.RWMutex // guards the rest, but dir and attr.Nlink change only under FS.mu too
 	attr   nfsserver.Attr
-	pages  map[uint64][]byte // content of a file, see data.go
+	pages  map[uint64][]byte // a file's content, see data.go
 	gone   bool              // has lost its last name
 	target string            // of a symbolic link
 	dir    *directory        // of a directory
@@ -104,7 +104,7 @@ func (f *FS) newInode(t nfsserver.FileType, s *nfsserver.SetAttr) *inode {
 	return n
 }
 
-// ref returns the Ref of an inode: the FS's id and the inode number, which is never reused.
+// ref returns an inode's Ref: the FS's id and the inode number, which is never reused.
 func (f *FS) ref(n *inode) nfsserver.Ref {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:], f.id)
@@ -113,7 +113,7 @@ func (f *FS) ref(n *inode) nfsserver.Ref {
 	return r
 }
 
-// find returns the inode of a Ref; FS.mu is held.
+// find returns a Ref's inode; FS.mu is held.
 func (f *FS) find(r *nfsserver.Ref) (*inode, error) {
 	b := r.Bytes()
 	if len(b) != 16 || binary.BigEndian.Uint64(b) != f.id {
@@ -153,7 +153,7 @@ func (f *FS) Info() nfsserver.Info {
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.id, Quick: true, HardLinks: true, Symlinks: true}
 }
 
-// Statfs returns the space that is left of the limit.
+// Statfs returns the space left below the limit.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	if _, err := f.get(&r); err != nil {
 		return nfsserver.Statfs{}, err

@@ -159,7 +159,7 @@ func (f *FS) Rmdir(c nfsserver.Cred, dir nfsserver.Ref, name string) error {
 	return nil
 }
 
-// named returns a directory that c may search, and the object of that name in it; f.mu is held.
+// named returns a directory that c may search, and the object under name in it; f.mu is held.
 func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *inode, err error) {
 	if d, err = f.findDir(dir); err == nil {
 		err = d.check(c, nfsserver.MayExec)

@@ -1,4 +1,4 @@
-// Permissions of objects in memory.
+// Permissions for objects in memory.
 
 package memfs
 
@@ -17,7 +17,7 @@ func (n *inode) check(c *nfsserver.Cred, want uint32) error {
 	return n.rights().Check(c, want)
 }
 
-// Access returns the subset of want that c has.
+// Access returns the subset of want granted to c.
 func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (have uint32, err error) {
 	n, err := f.get(&r)
 	if err != nil {
@@ -31,7 +31,7 @@ func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (have uint32
 	return have, nil
 }
 
-// mayUnlink checks that c may remove the name of n from directory d.
+// mayUnlink checks whether c may remove n's name from directory d.
 func mayUnlink(c *nfsserver.Cred, d, n *inode) error {
 	dir, a := d.getattr(), n.getattr()
 	return perm.Object{Attr: &dir}.MayUnlink(c, &a)

@@ -47,7 +47,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	return nil
 }
 
-// mayMove checks that c may move n from directory src to dst, over old if there is one. A move of a
+// mayMove checks that c may move n from directory src to dst, over old if there is one. Moving a
 // directory to another one changes its "..", so it must be writable.
 func mayMove(c *nfsserver.Cred, src, n, dst *inode, old *entry) error {
 	err := mayUnlink(c, src, n)

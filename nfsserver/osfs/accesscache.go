@@ -1,4 +1,4 @@
-// Caches permissions that the kernel granted to callers, for each node.
+// Caches permissions granted by the kernel to callers, for each node.
 
 package osfs
 
@@ -14,10 +14,10 @@ import (
 )
 
 // A local process asks for permission once, with open(2); each NFS call stands alone. A permission
-// that the kernel granted is cached for a second at most, and ends earlier if mode, owner or group
-// of the object change, or an attribute alone. A refusal is never cached.
+// granted by the kernel is cached for a second at most, and ends earlier if the object's mode,
+// owner or group change, or an attribute alone. A refusal is never cached.
 
-// A grant is one permission of one caller. It does not change.
+// A grant is one caller's permission. It does not change.
 type grant struct {
 	cred   nfsserver.Cred // a clone: the caller's GIDs are reused
 	want   uint32
@@ -25,10 +25,10 @@ type grant struct {
 	expiry int64
 }
 
-// grants are the cached permissions of a node. Reading takes no lock.
+// grants are a node's cached permissions. Reading takes no lock.
 type grants struct {
 	given atomic.Pointer[[]grant] // copy on write
-	// From the last stat of the object.
+	// From the object's last stat.
 	owner atomic.Uint32
 	setID atomic.Bool
 	state atomic.Uint64 // hash of mode, owner, group and ctime
@@ -37,8 +37,8 @@ type grants struct {
 // epoch is the zero of expiry times: monotonic, unlike wall-clock time.
 var epoch = time.Now()
 
-// see records a stat. A new ctime with the old mtime is a change of attributes, such as an ACL; a
-// change of content sets both.
+// see records a stat. A new ctime with the old mtime means changed attributes, such as an ACL;
+// changed content sets both.
 func (g *grants) see(st *unix.Stat_t) {
 	h := uint64(st.Mode)<<32 | 1
 	h = mix(h ^ uint64(st.Uid)<<32 ^ uint64(st.Gid))
@@ -96,8 +96,8 @@ func (g *grants) add(c *nfsserver.Cred, want uint32, state uint64) {
 // forget drops all grants, after attributes were changed.
 func (g *grants) forget() { g.given.Store(nil) }
 
-// allowed checks that c has the permission want, one bit, on node n: in the cache, or else by the
-// kernel.
+// allowed checks whether c has the permission want, one bit, on node n: in the cache, or else by
+// the kernel.
 func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	if n.grants.have(c, want) {
 		return nil
@@ -115,7 +115,7 @@ func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	return nil
 }
 
-// mayRead checks a READ of a regular file. Its owner may read it, and so may a user with execute
+// mayRead checks a READ from a regular file. Its owner may read it, and so may a user with execute
 // permission: to run a program the client reads it (RFC 1813 §4.4).
 func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
@@ -128,8 +128,8 @@ func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	return err
 }
 
-// mayWrite checks a WRITE to a regular file or a change of its size. Its owner may do both (RFC
-// 1813 §4.4).
+// mayWrite checks a WRITE to a regular file or a new size for it. Its owner may do both (RFC 1813
+// §4.4).
 func (f *FS) mayWrite(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
 		return nil
@@ -176,7 +176,7 @@ func (f *FS) askAccess(fd int, c *nfsserver.Cred, want uint32) error {
 	return access(fd, want)
 }
 
-// access checks permissions (MayRead and so on) for the effective identity of this thread.
+// access checks permissions (MayRead and so on) for this thread's effective identity.
 func access(fd int, want uint32) error {
 	var empty byte
 	return eintr.Retry(func() error {
@@ -186,7 +186,7 @@ func access(fd int, want uint32) error {
 	})
 }
 
-// Access returns the subset of want that c has.
+// Access returns the subset of want granted to c.
 func (f *FS) Access(c nfsserver.Cred, r nfsserver.Ref, want uint32) (uint32, error) {
 	n, err := f.acquire(&r)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 
 var _ nfsserver.ACLer = (*FS)(nil)
 
-// aclNames are the names of the attributes.
+// aclNames are the attribute names.
 var aclNames = [...]string{nfsserver.AccessACL: posixacl.AttrAccess, nfsserver.DefaultACL: posixacl.AttrDefault}
 
-// maxXattr is the longest value of an extended attribute (XATTR_SIZE_MAX).
+// maxXattr is the longest extended-attribute value (XATTR_SIZE_MAX).
 const maxXattr = 64 << 10
 
 // ACL reads the attribute. On a file system without ACLs it returns an empty one, as Linux's server

@@ -27,7 +27,7 @@ func fileType(mode uint32) nfsserver.FileType {
 	return nfsserver.TypeReg
 }
 
-// attr returns the attributes of x.
+// attr returns x's attributes.
 func (x *file) attr() nfsserver.Attr { return attrOf(&x.st, x.fsid) }
 
 // attrOf converts a stat of a file on file system fsid, a number that survives reboots, unlike
@@ -56,7 +56,7 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return f.getattr(n)
 }
 
-// fstatNode is fstat of a node. With Info.Quick it waits for nothing, so it does not notify the
+// fstatNode calls fstat for a node. With Info.Quick it waits for nothing, so it does not notify the
 // scheduler.
 func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 	if f.info.Quick {
@@ -65,7 +65,7 @@ func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 	return fstat(n.fd(), st)
 }
 
-// getattr returns the attributes of a node. A node without a name left is stale.
+// getattr returns a node's attributes. A node without a name left is stale.
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
 	err := f.fstatNode(n, &st)
@@ -94,8 +94,8 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 }
 
 // Setattr sets owner, size, mode and times, in this order. Owner and size clear set-id bits, and
-// each changes times. The owner comes first, so that a refused change of it leaves the content
-// uncut. The kernel checks each as for the caller.
+// each changes times. The owner comes first, so a refused owner leaves the content uncut. The
+// kernel checks each as for the caller.
 func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -128,8 +128,8 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return setTimes(n.fd(), &nfsserver.SetAttr{Mask: rest})
 }
 
-// resizer checks that c may set the size of n and everything else in s, and returns the descriptor
-// for ftruncate(2). It refuses changes that only an owner may make before the content is cut.
+// resizer checks whether c may set n's size and everything else in s, and returns the descriptor
+// for ftruncate(2). It refuses changes reserved for owners before the content is cut.
 func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, error) {
 	if err := n.isFile(); err != nil {
 		return -1, err
@@ -199,8 +199,7 @@ func chown(fd int, s *nfsserver.SetAttr) error {
 	return eintr.Retry(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
-// chmod sets the mode of any descriptor, O_PATH too. The path is a link of /proc to the inode
-// itself.
+// chmod sets any descriptor's mode, O_PATH too. The path is a /proc link to the inode itself.
 func chmod(fd int, mode uint32) error {
 	return eintr.Retry(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
 }

@@ -1,4 +1,4 @@
-// The cache of nodes: bounded, with LRU eviction, in shards.
+// The node cache: bounded, with LRU eviction, in shards.
 
 package osfs
 
@@ -10,17 +10,16 @@ import (
 )
 
 // A cache maps Refs to nodes. Beside the nodes in use it holds no more than its own limit and the
-// budget of all caches (fdbudget.go) allow. The sweeper removes each soon after its last use
-// (sweep.go).
+// shared budget (fdbudget.go) allow. The sweeper removes each soon after its last use (sweep.go).
 type cache struct {
 	// Set once.
 	retire func(*node)   // closes a node without references
 	wake   func()        // there is a node to sweep
-	room   func() int    // number of unsynced nodes that retire can take
+	room   func() int    // unsynced nodes that retire can take
 	slow   bool          // closing a file may wait for another program or machine
 	tick   atomic.Uint32 // the sweeper's clock; only the sweeper advances it
 
-	stuck atomic.Int32  // reclaims by others that this slow cache has not finished in time
+	stuck atomic.Int32  // reclaims by others, not finished in time by this slow cache
 	nodes atomic.Int64  // in all shards
 	first atomic.Uint32 // shard to evict from first
 	shard [shards]shard
@@ -33,13 +32,12 @@ type shard struct {
 
 	// Shard locks are innermost: nothing is opened, closed or synced under one. Nodes to close
 	// leave the shard under the lock, as a list, and retireAll closes them after it.
-	mu    sync.Mutex // guards the fields below and the list fields of the nodes
+	mu    sync.Mutex // guards the fields below and the nodes' list fields
 	nodes map[nfsserver.Ref]*node
 	lru   node // ring; lru.next is the most recently used node
 }
 
-// init prepares the cache. With limit 0 only the budget of all caches bounds it, which it joins
-// next.
+// init prepares the cache. With limit 0 only the shared budget bounds it, which it joins next.
 func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
 	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {
@@ -55,7 +53,7 @@ func (c *cache) init(limit int, retire func(*node), wake func(), room func() int
 
 func (c *cache) of(r *nfsserver.Ref) *shard { return &c.shard[r.Hash()%shards] }
 
-// get returns the node of r with a reference, or nil.
+// get returns r's node with a reference, or nil.
 func (c *cache) get(r *nfsserver.Ref) *node {
 	s := c.of(r)
 	s.mu.Lock()
@@ -99,7 +97,7 @@ func (c *cache) put(n *node) *node {
 	return n
 }
 
-// over returns the number of nodes beyond the shard's own limit; s.mu is held.
+// over returns how many nodes exceed the shard's own limit; s.mu is held.
 func (s *shard) over() int {
 	if s.max == 0 {
 		return 0

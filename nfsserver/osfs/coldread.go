@@ -1,4 +1,4 @@
-// Reads that wait for a disk: through io_uring if the kernel has it, so that they occupy no thread.
+// Reads that wait for a disk: through io_uring if the kernel has it, to occupy no thread.
 
 package osfs
 
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pread is pread(2) of fd, a descriptor of n. A read of a local disk that misses the page cache
-// waits without a thread.
+// pread is pread(2) of fd, a descriptor of n. A local-disk read that misses the page cache waits
+// without a thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= maxColdRead {
 		k, errno := f.preadCached(fd, p, off)
@@ -26,9 +26,9 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	return eintr.RetryN(func() (int, error) { return unix.Pread(fd, p, off) })
 }
 
-// preadCold reads through the ring. ok is false if that is not possible: there is no ring, it is
-// full, its kernel (5.5) has no such operation, or the read fails for a reason of the file.
-// pread(2) then reports that.
+// preadCold reads through the ring. ok is false if it cannot: there is no ring, it is full, its
+// kernel (5.5) has no such operation, or the file makes the read fail. pread(2) then reports the
+// error.
 func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	r := f.cold.take()
 	if r == nil {
@@ -41,8 +41,8 @@ func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	return n, err == nil
 }
 
-// A daxState is whether a file lies in memory that is its disk (DAX; ext4, XFS). Such a file has no
-// pages in the page cache: a read copies from its memory and waits for nothing, but cachestat(2)
+// A daxState is whether a file lies in memory serving as its disk (DAX; ext4, XFS). Such a file has
+// no pages in the page cache: a read copies from its memory and waits for nothing, but cachestat(2)
 // finds no pages. A node asks for it once, because the kernel changes it only while no process has
 // the inode open.
 type daxState = int32
@@ -53,7 +53,7 @@ const (
 	daxIs
 )
 
-// isDAX reports whether the file of n is DAX; fd is open on it.
+// isDAX reports whether n's file is DAX; fd is open on it.
 func (n *node) isDAX(fd int) bool {
 	is := n.dax.Load()
 	if is == daxUnknown {
@@ -82,10 +82,10 @@ func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	return preadNow(fd, p, off)
 }
 
-// preadNow is preadv2(2) with RWF_NOWAIT, which waits for no data of the file. It may still block:
-// for missing pages the kernel starts readahead, and that may need the file's map from the disk, or
-// room in the disk's queue. So the call notifies the scheduler. Otherwise this processor would stop
-// for that time, and all others at the next garbage collection.
+// preadNow is preadv2(2) with RWF_NOWAIT, which waits for no file data. It may still block: for
+// missing pages the kernel starts readahead, which may need the file's map from the disk, or room
+// in the disk's queue. So the call notifies the scheduler. Otherwise this processor would stop
+// meanwhile, and all others at the next garbage collection.
 func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
 	n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)

@@ -1,4 +1,4 @@
-// The ring of an FS: opened when a read has to wait, closed after a time without such reads.
+// An FS's ring: opened when a read has to wait, closed after a time without such reads.
 
 package osfs
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A coldRing is the ring of an FS, while there is one.
+// A coldRing is an FS's ring, while there is one.
 type coldRing struct {
 	open func() (*uring.Ring, error) // set once: uring.Open, but for tests
 
@@ -63,7 +63,7 @@ func (c *coldRing) sweep() {
 	if c.users > 0 || c.ring == nil {
 		return
 	}
-	c.clock.Stop() // of a sweep that Close has called
+	c.clock.Stop() // from a sweep called by Close
 	c.ring.Close() // no read is under way
 	c.ring = nil
 	if c.closed != nil {

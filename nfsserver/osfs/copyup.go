@@ -6,7 +6,7 @@ import "sync"
 
 // On an overlay the first change of a lower layer's file copies it up. Its inode number stays, if
 // the layers are on one file system, but from then on its birth time is the copy's. An inodeRef has
-// the birth time to exclude a later file of the same number.
+// the birth time to exclude a later file with the same number.
 //
 // btimes maps an inode to the birth time in its Ref and the present one. A new time is accepted as
 // a copy's if a descriptor opened before shows it too. Otherwise the file is another one.
@@ -33,7 +33,7 @@ func (b *btimes) set(k inodeKey, e btime) {
 	b.known[k] = e
 }
 
-// madeAt returns the birth time in the Ref of inode k, which fd is open on.
+// madeAt returns the birth time in inode k's Ref, which fd is open on.
 func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	now, _, err := birthTime(fd)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *FS) copiedUp(k inodeKey, e btime, now uint64) bool {
 	return true
 }
 
-// seeBirth records the birth time of an open node, which may just have been copied up.
+// seeBirth records an open node's birth time, which may just have been copied up.
 func (f *FS) seeBirth(n *node) {
 	now, _, err := birthTime(n.fd())
 	if err != nil {

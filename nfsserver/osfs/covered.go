@@ -1,5 +1,4 @@
-// Detects that an exported directory is hidden by a later mount, or that its file system is
-// unmounted.
+// Detects an exported directory hidden by a later mount, or with its file system unmounted.
 
 package osfs
 
@@ -9,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/mountinfo"
 )
 
-// Mounts is the mount table of this process at one moment.
+// Mounts is this process's mount table at one moment.
 type Mounts struct{ entries []mountinfo.Entry }
 
 // ReadMounts reads the current mount table. It waits for no file system.
@@ -18,14 +17,14 @@ func ReadMounts() (m Mounts, err error) {
 	return m, err
 }
 
-// A position is the path of an exported directory and the mount that it was opened in.
+// A position is an exported directory's path and the mount it was opened in.
 type position struct {
 	path  string
 	mount mountinfo.Entry
 	known bool
 }
 
-// positionOf returns the position of an open directory.
+// positionOf returns an open directory's position.
 func positionOf(fd int) (p position, err error) {
 	p.path, _ = fdPath(fd) // an empty path is below no mount
 	m, err := ReadMounts()
@@ -50,10 +49,10 @@ func (m Mounts) covering(path string) (found mountinfo.Entry, ok bool) {
 	return found, ok
 }
 
-// A Covering is the state of an exported directory in the mount table.
+// A Covering is an exported directory's state in the mount table.
 type Covering uint8
 
-// The states of an exported directory.
+// The states for an exported directory.
 const (
 	InPlace   Covering = iota // the path leads to the directory
 	Covered                   // the path leads to another file system, mounted since

@@ -1,4 +1,4 @@
-// Makes objects as the caller, so that it owns them from the start.
+// Makes objects as the caller, which owns them from the start.
 
 package osfs
 
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a file, and keeps it open for the WRITEs that follow.
+// Create makes a file, and keeps it open for the following WRITEs.
 func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	return x.ref, x.attr(), nil
 }
 
-// inDir returns the error of a call that makes a name in d. ENOENT then concerns the directory, not
+// inDir returns the error from a call making a name in d. ENOENT then concerns the directory, not
 // the name.
 func (f *FS) inDir(d *node, err error) error {
 	if err == unix.ENOENT && f.dropIfGone(d) {
@@ -49,7 +49,7 @@ func (f *FS) inDir(d *node, err error) error {
 	return err
 }
 
-// newMode returns the mode of a new object, or usual if s has none.
+// newMode returns a new object's mode, or usual if s has none.
 func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
 	if s.Has(nfsserver.SetMode) {
 		return s.Mode & nfsserver.ModeAll
@@ -70,7 +70,7 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 		return nfsserver.Ref{}, nfsserver.Attr{}, f.inDir(d, err)
 	}
 	fd, err := f.tree.openPath(d.fd(), name)
-	if err != nil { // such as a lack of descriptors: after an error the name is removed
+	if err != nil { // such as too few descriptors: after an error the name is removed
 		f.as(c, func() error { return unix.Unlinkat(d.fd(), name, undo) })
 		return nfsserver.Ref{}, nfsserver.Attr{}, err
 	}
@@ -84,8 +84,8 @@ func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserve
 	return x.ref, x.attr(), nil
 }
 
-// complete sets the attributes that the creating call could not set, and describes the new object
-// in x. After an error it removes the name and closes fd.
+// complete sets the attributes left unset by the creating call, and describes the new object in x.
+// After an error it removes the name and closes fd.
 func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetAttr, undo, fd int, x *file) error {
 	err := f.finish(d, c, s, fd)
 	if err == nil {
@@ -98,7 +98,7 @@ func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetA
 	return err
 }
 
-// finish sets the attributes in s that the new object fd lacks.
+// finish sets the attributes in s missing from the new object fd.
 func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) error {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
@@ -161,7 +161,7 @@ func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat
 	return given, err
 }
 
-// inherited returns the set-group-id bit of a new directory, which it has from its parent.
+// inherited returns a new directory's set-group-id bit, which comes from its parent.
 func inherited(st *unix.Stat_t) uint32 {
 	if fileType(st.Mode) == nfsserver.TypeDir {
 		return st.Mode & unix.S_ISGID
@@ -169,8 +169,8 @@ func inherited(st *unix.Stat_t) uint32 {
 	return 0
 }
 
-// finishMode sets the mode of the new object fd, which was made with st. cleared: a change of size
-// or owner since has cleared set-id bits.
+// finishMode sets the new object fd's mode; fd was made with st. cleared: a new size or owner since
+// has cleared set-id bits.
 func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32, cleared bool) error {
 	typ := fileType(st.Mode)
 	if typ == nfsserver.TypeSymlink || mode == st.Mode && !(cleared && mode&setIDBits != 0) {
@@ -185,9 +185,9 @@ func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32,
 
 const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid
 
-// moreMode returns the bits in the mode of s that the creating call could not set: set-id bits of a
-// directory, and bits in the umask of the process, which applies only if the directory has no
-// default ACL. ACLs removed the other missing bits, or the caller cannot set them.
+// moreMode returns the bits in s's mode left unset by the creating call: a directory's set-id bits,
+// and bits in the process's umask, which applies only if the directory has no default ACL. ACLs
+// removed the other missing bits, or the caller cannot set them.
 func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint32) {
 	missing := s.Mode & nfsserver.ModeAll &^ st.Mode
 	if !s.Has(nfsserver.SetMode) || missing == 0 || fileType(st.Mode) == nfsserver.TypeSymlink {

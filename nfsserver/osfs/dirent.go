@@ -1,4 +1,4 @@
-// Directory entries in the format of getdents64(2).
+// Directory entries in the getdents64(2) format.
 
 package osfs
 
@@ -24,7 +24,7 @@ type rawDirent struct {
 
 const direntHeader = 19
 
-// next reads the entry at the start of b and returns the rest of b, or nil if there is no entry.
+// next reads the entry at b's start and returns the rest, or nil if there is no entry.
 func (d *rawDirent) next(b []byte) []byte {
 	if len(b) < direntHeader {
 		return nil

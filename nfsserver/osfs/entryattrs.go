@@ -15,8 +15,8 @@ import (
 // To describe an entry through a descriptor takes four system calls: open, handle, attributes,
 // close. By name it takes two, and one if its generation is cached (inodegen). But another file may
 // get the name between the two calls. So this is done only if the handle contains the inode number,
-// which must equal the one in the attributes. An entry that may be on another volume or mount, or
-// that the index has to have, is opened.
+// which must equal the one in the attributes. An entry possibly on another volume or mount, or
+// needed by the index, is opened.
 
 // describesByName reports whether describeName can describe entries.
 func (f *FS) describesByName() bool {
@@ -32,8 +32,8 @@ func (f *FS) describesByName() bool {
 
 // Handle types, as the kernel numbers them (enum fid_type, and XFS's own).
 const (
-	handleIno32    = 1    // inode, generation: 32 bits each; tmpfs: generation, 64 bits of inode
-	handleXFSIno64 = 0x81 // 64 bits of inode number, generation
+	handleIno32    = 1    // inode, generation: 32 bits each; tmpfs: generation, 64-bit inode
+	handleXFSIno64 = 0x81 // 64-bit inode number, generation
 )
 
 // splitHandle returns inode number and generation from a handle, on a file system with
@@ -52,8 +52,7 @@ func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen inodegen.Gen
 	return 0, inodegen.Generation{}, false
 }
 
-// joinHandle writes the handle that splitHandle has split to the start of b, and returns its
-// length.
+// joinHandle writes the handle split by splitHandle to b's start, and returns its length.
 func joinHandle(magic int64, ino uint64, gen inodegen.Generation, b []byte) int {
 	switch {
 	case magic == unix.TMPFS_MAGIC:
@@ -70,17 +69,16 @@ func joinHandle(magic int64, ino uint64, gen inodegen.Generation, b []byte) int 
 	return 12
 }
 
-// A rawHandle is a struct file_handle with room for the handles that fit a Ref.
+// A rawHandle is a struct file_handle with room for all handles that fit a Ref.
 type rawHandle struct {
 	size uint32
 	typ  int32
 	b    [nfsserver.MaxRef - kernelRefHeader]byte
 }
 
-// describeName stores in st the attributes, and in ref the Ref, of the file with the name in
-// directory fd. name ends in a NUL; ino is the inode number that the file probably has, and now a
-// time before the call. ENOENT: the name is gone. After any other error the caller has to open the
-// file.
+// describeName looks up name in directory fd, and stores the file's attributes in st and its Ref in
+// ref. name ends in a NUL; ino is the file's probable inode number, and now a time before the call.
+// ENOENT: the name is gone. After any other error the caller has to open the file.
 func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *unix.Stat_t, ref *nfsserver.Ref) error {
 	if f.gens.Has(ino) {
 		if known, err := f.statKnown(fd, name, st, ref); known || err != nil {
@@ -88,7 +86,7 @@ func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *un
 		}
 	}
 	// The handle comes first. If the file is removed before the attributes are read, and a new file
-	// of that name gets its inode number, the handle is stale for its users. The other order would
+	// with its name gets its inode number, the handle is stale for its users. The other order would
 	// give a living file another's attributes.
 	var h rawHandle
 	if err := handleOfName(fd, name, &h); err != nil {
@@ -119,7 +117,7 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 	return true, nil
 }
 
-// keepGeneration caches the generation of the file with attributes st, which was read at now or
+// keepGeneration caches the generation for the file with attributes st, which was read at now or
 // later.
 func (f *FS) keepGeneration(st *unix.Stat_t, gen inodegen.Generation, now time.Time) {
 	if f.gens.Settled(st, now) && f.gens.Put(st, gen, f.cache.tick.Load()) {
@@ -127,7 +125,7 @@ func (f *FS) keepGeneration(st *unix.Stat_t, gen inodegen.Generation, now time.T
 	}
 }
 
-// refOf returns the Ref of an inode on the export's file system.
+// refOf returns the Ref for an inode on the export's file system.
 func (f *FS) refOf(ino uint64, gen inodegen.Generation) nfsserver.Ref {
 	var handle [12]byte
 	n := joinHandle(f.top.magic, ino, gen, handle[:])
@@ -151,10 +149,10 @@ func handleOfName(fd int, name []byte, h *rawHandle) error {
 	return nil
 }
 
-// statName is fstatat(2) of the name itself, without an allocation; name ends in a NUL. It notifies
-// the scheduler on every file system. A name that is not in the dentry cache, such as a missing one
-// on tmpfs, waits for the directory's lock, and any user who may list the directory can hold that
-// for any time.
+// statName is fstatat(2) for the name itself, without an allocation; name ends in a NUL. It
+// notifies the scheduler on every file system. A name outside the dentry cache, such as a missing
+// one on tmpfs, waits for the directory's lock, and any user who may list the directory can hold
+// the lock for any time.
 func (f *FS) statName(fd int, name []byte, st *unix.Stat_t) error {
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(st)),
 		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)

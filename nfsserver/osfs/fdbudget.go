@@ -1,4 +1,4 @@
-// The budget of descriptors, for all FSs of the process.
+// The descriptor budget, for all the process's FSs.
 
 package osfs
 
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is the budget of the process. It is process-wide because the limit on descriptors is: one
-// FS has to leave descriptors to others, and all of them to connections.
+// shared is the process's budget. It is process-wide because the descriptor limit is: one FS has to
+// leave descriptors to others, and all FSs to connections.
 var shared = budget{caches: make(map[*cache]struct{})}
 
-// A budget bounds the nodes of all caches together, and by the same number the listings that they
-// keep (listing.go).
+// A budget bounds the nodes in all caches together, and by the same number their listings
+// (listing.go).
 type budget struct {
 	nodes         atomic.Int64 // in all caches
 	listings      atomic.Int64 // kept by all nodes
@@ -27,9 +27,9 @@ type budget struct {
 	caches map[*cache]struct{}
 }
 
-// join adds a cache, and reads the limit on descriptors, which may have been raised. An open FS has
+// join adds a cache, and reads the descriptor limit, which may have been raised. An open FS has
 // three descriptors, and a node up to three, beside listings. Together they may have three eighths
-// of all; half is left to connections. EMFILE: there are too many FSs for that.
+// of all; half is left to connections. EMFILE: there are too many FSs.
 func (b *budget) join(c *cache) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,12 +49,12 @@ func (b *budget) leave(c *cache) {
 	b.share(threes())
 }
 
-// share gives nodes the descriptors that FSs do not take; mu is held.
+// share gives nodes the descriptors not taken by FSs; mu is held.
 func (b *budget) share(room int) {
 	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), mostNodes))))
 }
 
-// threes returns an eighth of the limit on descriptors: the number of FSs and nodes, with three
+// threes returns an eighth of the descriptor limit: the number of FSs and nodes, with three
 // descriptors each.
 func threes() int {
 	var lim unix.Rlimit
@@ -64,12 +64,12 @@ func threes() int {
 	return int(min(lim.Cur/8, 1<<30))
 }
 
-// over returns the number of nodes beyond the limit.
+// over returns how many nodes exceed the limit.
 func (b *budget) over() int { return int(b.nodes.Load() - b.limit.Load()) }
 
-// reclaim closes up to count unused nodes and returns their number. It starts with the cache that
-// has most, so that a busy FS leaves others theirs. b.mu is not held during the closes, which can
-// wait for a file system.
+// reclaim closes up to count unused nodes and returns their number. It starts with the largest
+// cache, so a busy FS leaves others theirs. b.mu is not held during the closes, which can wait for
+// a file system.
 func (b *budget) reclaim(count int) (done int) {
 	tried := make(map[*cache]bool)
 	for done < count {
@@ -83,7 +83,7 @@ func (b *budget) reclaim(count int) (done int) {
 	return done
 }
 
-// most returns the largest cache that has not been tried, or nil.
+// most returns the largest untried cache, or nil.
 func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +95,8 @@ func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	return most
 }
 
-// reclaimOf closes up to count unused nodes of c. The caller may use another FS. So reclaimOf syncs
-// nothing, and does not wait long for a file system that is a program or another machine.
+// reclaimOf closes up to count unused nodes in c. The caller may use another FS. So reclaimOf syncs
+// nothing, and does not wait long for a file system run by a program or another machine.
 func (b *budget) reclaimOf(c *cache, count int) int {
 	if c.stuck.Load() > 0 {
 		return 0
@@ -135,8 +135,8 @@ func (c *cache) retireSoon(out *node) {
 	}
 }
 
-// opened calls open, and repeats it after a signal, and after idle nodes were closed because of a
-// lack of descriptors.
+// opened calls open, and repeats it after a signal, and after idle nodes were closed to free
+// descriptors.
 func opened(open func() (int, error)) (int, error) {
 	fd, err := eintr.RetryN(open)
 	for (err == unix.EMFILE || err == unix.ENFILE) && shared.reclaim(reclaimStep) > 0 {

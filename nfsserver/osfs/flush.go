@@ -11,19 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel reports a failed write-back to descriptors that were open when it failed, and to the
-// next one only while it still has the inode in memory. So a file with data that no Sync has
-// covered is synced before its last descriptor is closed. An error is kept for the next Sync of
-// that file.
+// The kernel reports a failed write-back to descriptors open at the failure, and to the next one
+// only while it still has the inode in memory. So a file with data not covered by a Sync is synced
+// before its last descriptor is closed. An error is kept for the file's next Sync.
 type flusher struct {
 	mu      sync.Mutex // guards all below
 	queue   []*node
 	running bool
 	done    sync.WaitGroup
-	pending map[nfsserver.Ref]int   // number of nodes in queue or being synced
-	ended   sync.Cond               // signals that a pending node was synced
+	pending map[nfsserver.Ref]int   // nodes in queue or being synced
+	ended   sync.Cond               // signals a pending node's completed sync
 	lost    map[nfsserver.Ref]error // not reported yet
-	lostAny error                   // of a file beyond maxLostErrors
+	lostAny error                   // for a file beyond maxLostErrors
 }
 
 func (q *flusher) init() {
@@ -42,7 +41,7 @@ func (q *flusher) end() {
 	}
 }
 
-// room returns the number of files that can still be queued.
+// room returns how many files can still be queued.
 func (q *flusher) room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +80,7 @@ func (f *FS) retire(n *node) {
 }
 
 // retireAsync is retire for a caller that MUST NOT wait, because a connection waits for it. Even
-// the close of a large removed file takes as long as the kernel needs to free its pages.
+// closing a large removed file takes as long as the kernel needs to free its pages.
 func (f *FS) retireAsync(n *node) {
 	if n.unstableBtime {
 		f.seeBirth(n)
@@ -97,7 +96,7 @@ func (f *FS) retireAsync(n *node) {
 // unsynced reports whether n was written to and not synced since.
 func (n *node) unsynced() bool { return n.dirty.Load() && n.write.Load() >= 0 }
 
-// enqueue queues n for a goroutine that syncs and closes it, and returns true. With most or more in
+// enqueue queues n to be synced and closed by a goroutine, and returns true. With most or more in
 // the queue, or after Close, it returns false, and the caller MUST call flushNode.
 func (f *FS) enqueue(n *node, most int) bool {
 	q := &f.flush
@@ -132,7 +131,7 @@ func (f *FS) flushLoop() {
 	}
 }
 
-// flushNode syncs the data of n and closes it.
+// flushNode syncs n's data and closes it.
 func (f *FS) flushNode(n *node) {
 	var err error
 	if n.unsynced() && !f.closed.Load() {

@@ -1,4 +1,4 @@
-// The identity of a file system, which distinguishes it from another one mounted in its place.
+// A file system's identity, which distinguishes it from another one mounted in its place.
 
 package osfs
 
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioctls that return the UUID: their numbers, and its offset in the answer.
+// ioctls for the UUID: their numbers, and its offset in the answer.
 const (
 	getFSUUID   = 0x80111500 // FS_IOC_GETFSUUID: 1 byte length, 16 UUID; Linux 6.9
 	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1: 112 bytes
@@ -21,7 +21,7 @@ const (
 	uuidLen     = 16
 )
 
-// hash64 returns a hash of values, the same in each run and never 0.
+// hash64 hashes values, the same in each run and never 0.
 func hash64(parts ...uint64) uint64 {
 	var b []byte
 	for _, p := range parts {
@@ -31,15 +31,14 @@ func hash64(parts ...uint64) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:]))
 }
 
-// statFsid returns f_fsid of a statfs.
+// statFsid returns a statfs's f_fsid.
 func statFsid(sfs *unix.Statfs_t) uint64 {
 	return uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
 }
 
-// fsIdentity returns a number for the file system of the open file fd. It survives reboots if the
-// file system has a UUID. The UUID comes from an ioctl for XFS, where f_fsid is the device number;
-// ext4 and others derive f_fsid from it. Without UUID and f_fsid the number depends on the mount
-// source.
+// fsIdentity returns a number for the open file fd's file system. It survives reboots if the file
+// system has a UUID. The UUID comes from an ioctl for XFS, where f_fsid is the device number; ext4
+// and others derive f_fsid from it. Without UUID and f_fsid the number depends on the mount source.
 func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 	b := make([]byte, 1024)
 	ask := func(request uintptr) bool {
@@ -83,8 +82,8 @@ func hashString(s string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// mountSource returns the mount source of the file system of fd, such as a device or a directory,
-// or "" if it is unknown.
+// mountSource returns the mount source for fd's file system, such as a device or a directory, or ""
+// if it is unknown.
 func mountSource(fd int) (string, error) {
 	id, err := mountID(fd)
 	if err != nil {
@@ -99,9 +98,9 @@ func mountSource(fd int) (string, error) {
 	return "", err
 }
 
-// keepsInodes reports whether a file system of that magic number keeps inode numbers and handles:
-// over remounts, and while no process has the file open. On others a number may be reused at any
-// time, and an old handle would open the new file.
+// keepsInodes reports whether a file system with magic number magic keeps inode numbers and
+// handles: over remounts, and while no process has the file open. On others a number may be reused
+// at any time, and an old handle would open the new file.
 func keepsInodes(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too

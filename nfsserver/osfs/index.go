@@ -1,4 +1,4 @@
-// The index: the last known place of inodes that the kernel does not open by handle.
+// The index: the last known place for inodes the kernel does not open by handle.
 
 package osfs
 
@@ -32,7 +32,7 @@ func (x *index) init() {
 	x.walk.init()
 }
 
-// note records that x was seen as name in directory d.
+// note records x as seen under name in directory d.
 func (f *FS) note(x *file, d *node, name string) {
 	if f.indexed {
 		f.index.set(x.key, hint{d.key, name})
@@ -68,7 +68,7 @@ func (x *index) get(k inodeKey) (hint, bool) {
 	return h, ok
 }
 
-// markGone records that the file of r has no name left.
+// markGone records that r's file has no name left.
 func (x *index) markGone(r *nfsserver.Ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,7 +85,7 @@ func (x *index) isGone(r *nfsserver.Ref) bool {
 	return ok
 }
 
-// openIdentity opens the inode of an inodeRef, by its hint or by a walk of the whole tree. The
+// openIdentity opens an inodeRef's inode, by its hint or by a walk through the whole tree. The
 // descriptor is O_PATH.
 func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	k, ok := inodeKeyOf(r)
@@ -97,7 +97,7 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	case scarce(err):
 		return -1, err
 	case err == nil:
-		// The kernel may have cached the attributes of an earlier file of that name.
+		// The kernel may have cached an earlier file's attributes under this name.
 		if refresh(fd) == nil {
 			return fd, nil
 		}
@@ -106,8 +106,8 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	return f.index.walk.find(f, k)
 }
 
-// openHint opens an inode at its place in the index, from the root down. An error that is not
-// scarce means that it is not there.
+// openHint opens an inode at its index place, from the root down. Any error but a scarce one means
+// the inode is not there.
 func (f *FS) openHint(k inodeKey, depth int) (int, error) {
 	if k == f.rootKey {
 		return f.tree.openPath(f.tree.root, ".")

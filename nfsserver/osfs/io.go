@@ -67,8 +67,8 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// maxWrite returns the number of bytes that one system call writes at most. If each call waits for
-// the disk, as on a mount with "sync", small pieces would mean more waits.
+// maxWrite returns how many bytes one system call writes at most. If each call waits for the disk,
+// as on a mount with "sync", small pieces would mean more waits.
 func (f *FS) maxWrite() int {
 	var st unix.Statfs_t
 	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
@@ -179,7 +179,7 @@ func (f *FS) syncer(n *node) (int, error) {
 	return fd, err
 }
 
-// syncMount syncs the file system of n.
+// syncMount syncs n's file system.
 func (f *FS) syncMount(n *node) error {
 	m, err := f.mountByID(n.key.mount)
 	if err != nil {

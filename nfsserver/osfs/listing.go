@@ -1,4 +1,4 @@
-// Open listings of a directory, one for each client that reads it page by page.
+// A directory's open listings, one for each client that reads it page by page.
 
 package osfs
 

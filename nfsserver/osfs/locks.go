@@ -50,7 +50,7 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 // EndGrace does nothing: locks of an earlier process ended with it.
 func (f *FS) EndGrace() {}
 
-// openToLock opens the file of n, also if this process owns it and its mode forbids that.
+// openToLock opens n's file, also if this process owns it and its mode forbids that.
 func (f *FS) openToLock(n *node, flags int) (int, error) {
 	reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
 	fd, err := reopen()
@@ -62,7 +62,7 @@ func (f *FS) openToLock(n *node, flags int) (int, error) {
 	return fd, err
 }
 
-// flockTypes are the lock types of fcntl(2).
+// flockTypes are the fcntl(2) lock types.
 var flockTypes = [...]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
 
 // flockRange returns a range for fcntl(2), where length 0 means "to the end".
@@ -87,7 +87,7 @@ func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
 	return err
 }
 
-// Test finds a lock of another program.
+// Test finds another program's lock.
 func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
 	k := flockRange(start, end, t)
 	if err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k) }); err != nil {

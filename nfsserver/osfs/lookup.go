@@ -185,7 +185,7 @@ func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 	return false, nil
 }
 
-// Readlink returns the target of a symbolic link, which every caller may read.
+// Readlink returns a symbolic link's target, which every caller may read.
 func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.acquire(&r)
 	if err != nil {

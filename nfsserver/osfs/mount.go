@@ -23,7 +23,7 @@ type mount struct {
 	magic         int64
 	top           bool // the export's own, which is always open
 	kernel        bool // handles are kernel handles
-	keeps         bool // handles survive a restart of the server
+	keeps         bool // handles survive a server restart
 	unstableBtime bool // a file's birth time changes when the file is first changed
 	mergedMount   bool // a directory may be merged from several, and then has no link count
 	apart         bool // see layersApart; only set for the export's own
@@ -48,7 +48,7 @@ var runID = func() uint64 {
 // from all derived ones.
 const givenFSID = 1<<32 + 1
 
-// newMount describes the file system of fd, and owns fd from now on.
+// newMount describes fd's file system, and owns fd from now on.
 func newMount(fd int, o *Options, top bool) (*mount, error) {
 	var st unix.Stat_t
 	var sfs unix.Statfs_t

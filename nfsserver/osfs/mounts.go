@@ -129,8 +129,8 @@ func (f *FS) mountsBelow() (below []mountinfo.Entry, err error) {
 	return below, nil
 }
 
-// enter opens a mount of the mount table below the root, if its path still leads to it, and adds it
-// to mounts. It has a reference.
+// enter opens a mount from the mount table below the root, if its path still leads to it, and adds
+// it to mounts. It has a reference.
 func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
@@ -241,7 +241,7 @@ func (t *mountTable) closeAll() {
 	clear(t.byID)
 }
 
-// fdPath returns the present path of an open directory in this process's view.
+// fdPath returns an open directory's present path in this process's view.
 func fdPath(fd int) (string, error) {
 	b := make([]byte, unix.PathMax)
 	n, err := unix.Readlink(procPath(fd), b)

@@ -38,7 +38,7 @@ type node struct {
 	mu            sync.Mutex
 	path          atomic.Int32 // O_PATH
 	read, write   atomic.Int32
-	written       atomic.Uint32 // the cache's tick of the last use of write
+	written       atomic.Uint32 // the cache's tick at the last use of write
 	dirty         atomic.Bool   // a write since the last Sync began
 	btimeFinal    atomic.Bool   // its birth time changes no more
 	alive         atomic.Uint32 // 1 + the cache's tick of the last isDead; 0: never
@@ -63,7 +63,7 @@ func newNode(x *file) *node {
 	return n
 }
 
-// fd returns any descriptor of the node, for fstat and the *at calls.
+// fd returns any of the node's descriptors, for fstat and the *at calls.
 func (n *node) fd() int {
 	if fd := n.path.Load(); fd >= 0 {
 		return int(fd)
@@ -155,7 +155,7 @@ func (n *node) close() {
 	n.listings = nil
 }
 
-// acquire returns the node of a Ref, with a reference.
+// acquire returns a Ref's node, with a reference.
 func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
 	n, err := f.acquireAny(r)
 	if err != nil || !f.opts.SubtreeCheck {

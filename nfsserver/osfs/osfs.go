@@ -97,13 +97,13 @@ type FS struct {
 
 	lastPage, lastPagePlus pageSize // of READDIR and of READDIRPLUS
 
-	helpers   atomic.Int32 // number of helper goroutines of listings
+	helpers   atomic.Int32 // helper goroutines in listings
 	decisions decisions
 }
 
 var _ nfsserver.FS = (*FS)(nil)
 
-// New returns the FS of directory dir.
+// New returns the FS for directory dir.
 func New(dir string, o Options) (*FS, error) {
 	t, err := openTree(dir, o.CrossMounts)
 	if err != nil {
@@ -214,9 +214,9 @@ func (f *FS) timesOfRoot() nfsserver.Time {
 	return nfsserver.Time{Nsec: 1}
 }
 
-// timesWithBirth returns the time granularity of ext2/3/4. Inodes of 256 bytes have both
-// nanoseconds and the birth time in their second half; those of 128 bytes, as on ext2, have
-// neither. So a look at the birth time suffices, and no file has to be changed.
+// timesWithBirth returns the ext2/3/4 time granularity. 256-byte inodes have both nanoseconds and
+// the birth time in their second half; 128-byte ones, as on ext2, have neither. So a look at the
+// birth time suffices, and no file has to be changed.
 func (f *FS) timesWithBirth() nfsserver.Time {
 	if _, kept, err := birthTime(f.tree.root); err == nil && !kept {
 		return nfsserver.Time{Sec: 1}
@@ -224,7 +224,7 @@ func (f *FS) timesWithBirth() nfsserver.Time {
 	return nfsserver.Time{Nsec: 1}
 }
 
-// Root returns the Ref of the directory.
+// Root returns the directory's Ref.
 func (f *FS) Root() nfsserver.Ref { return f.root }
 
 // Info returns the limits and features of the file system.

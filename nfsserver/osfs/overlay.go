@@ -60,7 +60,7 @@ func optionsOfMount(dev uint64) (bool, error) {
 	return false, err
 }
 
-// deviceOf returns the device number of a directory.
+// deviceOf returns a directory's device number.
 func deviceOf(path string) (uint64, bool) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)

@@ -39,7 +39,7 @@ type identities struct {
 	known map[inodeKey]identity
 }
 
-// An identity describes the present file of an inode number.
+// An identity describes an inode number's present file.
 type identity struct {
 	generation   uint64
 	ctime, atime int64 // nanoseconds, as last seen
@@ -80,8 +80,7 @@ func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	return true
 }
 
-// note records the times of a file. Times from the kernel's cache can be older than the recorded
-// ones.
+// note records a file's times. Times from the kernel's cache can be older than the recorded ones.
 func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +219,7 @@ func (f *FS) endPin(n *node) {
 	f.identities.addPins(n.key, generation, -1)
 }
 
-// refresh makes the kernel fetch the attributes of fd from the file system.
+// refresh makes the kernel fetch fd's attributes from the file system.
 func refresh(fd int) error {
 	var sx unix.Statx_t
 	return eintr.Retry(func() error {

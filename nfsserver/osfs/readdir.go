@@ -20,7 +20,7 @@ const cookieVerf = 0x4e46535244_4d4131
 
 var direntBufs = sync.Pool{New: func() any { b := make([]byte, direntBuf); return &b }}
 
-// ReadDir emits the entries of a directory after the cookie.
+// ReadDir emits a directory's entries after the cookie.
 func (f *FS) ReadDir(c nfsserver.Cred, r nfsserver.Ref, cookie uint64, plus bool, emit func(*nfsserver.Dirent) bool) (bool, error) {
 	if cookie > math.MaxInt64 {
 		return false, nfsserver.ErrBadCookie // positions are never negative

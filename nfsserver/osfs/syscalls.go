@@ -35,7 +35,7 @@ func fstatfs(fd int, st *unix.Statfs_t) error {
 	return eintr.Retry(func() error { return unix.Fstatfs(fd, st) })
 }
 
-// getdents reads entries of the open directory fd.
+// getdents reads entries from the open directory fd.
 func getdents(fd int, buf []byte) (int, error) {
 	return eintr.RetryN(func() (int, error) { return unix.Getdents(fd, buf) })
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree holds the descriptors of the export's root.
+// A tree holds the export root's descriptors.
 //
 // Clients MUST NOT see file systems mounted inside the export (exports(5), nocrossmnt). With
 // CAP_SYS_ADMIN the server makes a private copy of the export's mount, without the mounts below it.

@@ -1,7 +1,6 @@
-// A lossy cache of the generations that listings and look-ups have read.
+// A lossy cache for the generations read by listings and look-ups.
 
-// Package inodegen caches the generations of inodes, within one bound for all file systems of the
-// process.
+// Package inodegen caches inode generations, within one bound for all the process's file systems.
 package inodegen
 
 import (
@@ -14,82 +13,82 @@ import (
 
 // If a handle is inode number and generation (osfs.splitHandle), the attributes lack only the
 // generation, and name_to_handle_at(2) costs more than stat(2). A generation is cached under the
-// inode's number and ctime. A later file of that number has a later ctime, the time of its
-// creation. So an entry is right for an inode with the same number and ctime, if that ctime lay in
-// the past when the generation was read: see Settled.
+// inode's number and ctime. A later file with the same number has a later ctime, its creation time.
+// So an entry is right for an inode with the same number and ctime, if that ctime lay in the past
+// when the generation was read: see Settled.
 //
-// The clock may be set back. Then a new file would need the number of a removed one and its ctime,
-// to the nanosecond. Clients would get a stale handle, never another file's.
+// The clock may be set back. Then a new file would need a removed one's number and ctime, to the
+// nanosecond. Clients would get a stale handle, never another file's.
 
 // A Generation is the part of a handle beside the inode number, as it stands in the handle, and the
-// type of the handle. The zero value is none.
+// handle's type. The zero value is none.
 type Generation struct {
 	N    uint32
 	Type uint8
 }
 
 const (
-	genSlotBits = 12 // of the inode number: the slot in a segment
+	genSlotBits = 12 // inode-number bits: the slot in a segment
 	genSegBits  = 8  // the next bits: the segment
 	genTagBits  = 24 // the next bits: the tag; larger numbers are not cached
 
 	genSegments = 1 << genSegBits
 	genSlots    = 1 << genSlotBits
 
-	// maxGenSegments bounds the segments of all FSs of the process, 64 KiB each: 16 MiB, or a
+	// maxGenSegments bounds the segments of all the process's FSs, 64 KiB each: 16 MiB, or a
 	// million generations.
 	maxGenSegments = genSegments
 
-	// IdleTicks is the number of ticks without use after which a segment is dropped: 10 s.
+	// A segment is dropped after IdleTicks ticks without use: 10 s.
 	IdleTicks = 40
 )
 
-// A Cache is a table of fixed slots: an inode replaces the one in its slot. Neighbours by number,
-// such as files made together, lie together. Reading takes no lock.
+// A Cache is a fixed-slot table: an inode replaces the one in its slot. Neighbours by number, such
+// as files made together, lie together. Reading takes no lock.
 type Cache struct {
-	settle  time.Duration // set once: the least age of a ctime that lies in the past
-	count   atomic.Int32  // number of segments
+	settle  time.Duration // set once: the least age of a ctime in the past
+	count   atomic.Int32  // segment count
 	mu      sync.Mutex    // held by writers; innermost
 	segment [genSegments]genSegment
 }
 
 type genSegment struct {
-	used  atomic.Uint32 // the cache's tick of the last use
+	used  atomic.Uint32 // the cache's tick at the last use
 	slots atomic.Pointer[[genSlots]genSlot]
 }
 
-// A genSlot is the entry of one inode. A writer sets word to 0, then ctime, then word. So a reader
-// that reads the same word before and after ctime has values of one entry: an equal word after a
-// change means the same inode and generation, with either ctime.
+// A genSlot is one inode's entry. A writer sets word to 0, then ctime, then word. So a reader with
+// the same word before and after ctime has one entry's values: an equal word after a change means
+// the same inode and generation, with either ctime.
 type genSlot struct {
 	word  atomic.Uint64 // from above: Generation.N, 24 bits of tag, Generation.Type; 0: empty
 	ctime atomic.Int64  // nanoseconds
 }
 
-// genSegmentsOfAll counts the segments of all FSs: the memory is the process's.
+// genSegmentsOfAll counts all FSs' segments: the memory is the process's.
 var genSegmentsOfAll atomic.Int32
 
-// Init sets the granularity of the file system's times.
+// Init sets the file system's time granularity.
 func (g *Cache) Init(granularity time.Duration) {
-	// A ctime is read from the kernel's coarse clock, up to a tick of 10 ms late, and cut to the
+	// A ctime is read from the kernel's coarse clock, up to a 10 ms tick late, and cut to the
 	// granularity.
 	g.settle = 2*granularity + 50*time.Millisecond
 }
 
-// Settled reports whether the ctime in st lay well before asked. A file that got the inode number
-// since has another one.
+// Settled reports whether the ctime in st lay well before asked. A file with the inode number since
+// then has another ctime.
 func (g *Cache) Settled(st *unix.Stat_t, asked time.Time) bool {
 	return st.Ctim.Nano() < asked.Add(-g.settle).UnixNano()
 }
 
-// SettlesIn returns the least age of a ctime for Settled.
+// SettlesIn returns the least ctime age for Settled.
 func (g *Cache) SettlesIn() time.Duration { return g.settle }
 
-// Len returns the number of segments.
+// Len returns the segment count.
 func (g *Cache) Len() int { return int(g.count.Load()) }
 
-// at returns the segment of an inode number, the slot's index, and the tag in its word. ok is false
-// for a number that is too large.
+// at returns an inode number's segment, the slot's index, and the tag in its word. ok is false for
+// too large a number.
 func (g *Cache) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok bool) {
 	t := ino >> (genSlotBits + genSegBits)
 	return &g.segment[ino>>genSlotBits%genSegments], ino % genSlots, t << 8, t < 1<<genTagBits
@@ -98,7 +97,7 @@ func (g *Cache) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok bool)
 // genTagMask selects the tag in a word.
 const genTagMask = (1<<genTagBits - 1) << 8
 
-// Has reports whether a generation of that inode number is cached, for any ctime.
+// Has reports whether a generation for inode number ino is cached, for any ctime.
 func (g *Cache) Has(ino uint64) bool {
 	s, i, tag, ok := g.at(ino)
 	slots := s.slots.Load()
@@ -109,7 +108,7 @@ func (g *Cache) Has(ino uint64) bool {
 	return w != 0 && w&genTagMask == tag
 }
 
-// Get returns the generation of the inode with attributes st, if it is cached.
+// Get returns the generation for the inode with attributes st, if it is cached.
 func (g *Cache) Get(st *unix.Stat_t, tick uint32) (Generation, bool) {
 	s, i, tag, ok := g.at(st.Ino)
 	slots := s.slots.Load()
@@ -127,7 +126,7 @@ func (g *Cache) Get(st *unix.Stat_t, tick uint32) (Generation, bool) {
 	return Generation{uint32(w >> 32), uint8(w)}, true
 }
 
-// Put caches the generation of the inode with attributes st, which MUST be Settled. It reports
+// Put caches the generation for the inode with attributes st, which MUST be Settled. It reports
 // whether that took a new segment, which has to be swept.
 func (g *Cache) Put(st *unix.Stat_t, gen Generation, tick uint32) (added bool) {
 	s, i, tag, ok := g.at(st.Ino)
@@ -154,7 +153,7 @@ func (g *Cache) Put(st *unix.Stat_t, gen Generation, tick uint32) (added bool) {
 	return added
 }
 
-// Drop drops the segments that have not been used for idle ticks.
+// Drop drops the segments unused for idle ticks.
 func (g *Cache) Drop(tick, idle uint32) {
 	if g.count.Load() == 0 {
 		return
