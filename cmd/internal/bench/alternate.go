@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// sliceCount is the number of slices of a figure.
+// sliceCount is a figure's slice count.
 const sliceCount = 5
 
 // alternate measures the largest RDMA Writes and Reads and raw UDP in alternating slices of d. The
-// ratio is the median of the ratios of neighboring slices.
+// ratio is the median of neighboring slices' ratios.
 func (r *VerbsReport) alternate(ctx context.Context, v *verbsRun, m Mode, d time.Duration) error {
 	peer, err := child.Start(ctx, "_rawudp")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The CPU time of a test, for this process and for a server on the same machine.
+// A test's CPU time, for this process and for a server on the same machine.
 
 package bench
 
@@ -43,7 +43,7 @@ func processCPU(pid int) time.Duration {
 	return parseStat(stat)
 }
 
-// userTick is the unit of times in /proc on all of Go's Linux architectures.
+// userTick is the time unit in /proc on all of Go's Linux architectures.
 const userTick = 10 * time.Millisecond
 
 // parseStat reads utime and stime from /proc/PID/stat (proc(5)), fields 14 and 15. It counts from

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Each power of two nanoseconds has latencySteps buckets: the error is below 3 %.
+// Each power-of-two range in nanoseconds has latencySteps buckets: the error is below 3 %.
 const (
 	latencyBits  = 5
 	latencySteps = 1 << latencyBits
@@ -16,7 +16,7 @@ const (
 // A Histogram counts durations. It belongs to one goroutine; merge joins several.
 type Histogram struct {
 	N        uint64        // the shortest and the longest duration; 0 if N is 0
-	Min, Max time.Duration // the least and the largest; 0 of nothing
+	Min, Max time.Duration // the least and the largest; 0 without durations
 
 	sum    time.Duration
 	counts [64 * latencySteps]uint32 // by bucket

@@ -154,7 +154,7 @@ func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
 }
 
 // limitWriteRate sends pieces from a memory ring for d, at least one piece. It returns when the
-// peer has confirmed that all are in its file.
+// peer has confirmed all as written to its file.
 func limitWriteRate(addr string, kind byte, d time.Duration) (float64, error) {
 	conn, err := rawDial(addr, kind)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveLimit serves one connection of a limit kind, with a separate file.
+// serveLimit serves one limit-kind connection, with a separate file.
 func serveLimit(conn net.Conn, kind byte) error {
 	f, err := memoryFile()
 	if err != nil {
@@ -36,7 +36,7 @@ func serveLimit(conn net.Conn, kind byte) error {
 	return binary.Write(conn, binary.BigEndian, n)
 }
 
-// memoryFile returns a file that exists only in the page cache, with all pages present.
+// memoryFile returns a file existing only in the page cache, with all pages present.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("nfsrdma-bench", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The loop of a measurement: one goroutine per call in flight, no allocation.
+// A measurement's loop: one goroutine per call in flight, no allocation.
 
 package bench
 
@@ -45,7 +45,7 @@ func (s *slot) random(n int64) int64 {
 	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
 }
 
-// An op makes the test's i-th call and returns the number of bytes moved.
+// An op makes the test's i-th call and returns how many bytes it moved.
 type op func(s *slot, i int64) (int, error)
 
 // A loop runs for duration, at least one call, or for count calls if count is not 0.
@@ -57,7 +57,7 @@ type loop struct {
 	end      func() error // runs once after the last call; its time counts
 }
 
-// A measured is the result of a loop.
+// A measured is a loop's result.
 type measured struct {
 	h       Histogram
 	bytes   int64

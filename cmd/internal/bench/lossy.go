@@ -26,7 +26,7 @@ type lossyWire struct {
 	percent uint32
 }
 
-// destQP is the offset of the destination QP in a BTH.
+// destQP is the destination QP's offset in a BTH.
 const destQP = 5
 
 func (w *lossyWire) lost() bool { return rand.Uint32N(100) < w.percent }

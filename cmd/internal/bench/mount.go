@@ -1,4 +1,4 @@
-// A measurement of a mount: the order of its parts, and the mounts compared with each other.
+// A mount's measurement: its parts in order, and the mounts compared with each other.
 
 package bench
 
@@ -27,16 +27,16 @@ const (
 // treeCleanUp limits the time to remove the created files.
 const treeCleanUp = 2 * time.Minute
 
-// randDepth is the number of concurrent 4 KiB reads.
+// randDepth is how many 4 KiB reads run concurrently.
 const randDepth = 32
 
-// MountOptions select the measurements of a mount.
+// MountOptions select a mount's measurements.
 type MountOptions struct {
-	Rounds   int           // of each figure; the median counts
+	Rounds   int           // for each figure; the median counts
 	Depth    int           // calls in flight in the client library, where a program on the mount has one
-	Size     int64         // bytes of the files, rounded down to MiB, at least one
-	Duration time.Duration // of random reads, in each round
-	Files    int           // of the tree; 0: no trees
+	Size     int64         // file size in bytes, rounded down to MiB, at least one
+	Duration time.Duration // random-read time, in each round
+	Files    int           // in the tree; 0: no trees
 }
 
 // Check validates the options; its error names the flag.
@@ -62,7 +62,7 @@ type MountRig struct {
 	// directory.
 	Loopback string
 	Same     bool
-	// Peer returns the arguments of a child process that mounts one of the mounts on dir.
+	// Peer returns the arguments for a child process that mounts one of the mounts on dir.
 	Peer func(mount, dir string) []string
 	// Clear removes a mount point, unmounting it first, and reports whether it is gone.
 	Clear func(dir string) bool
@@ -73,7 +73,7 @@ type mountRun struct {
 	run
 	rig    MountRig
 	opts   MountOptions
-	work   string // name of the working directory, in each file system
+	work   string // the working directory's name, in each file system
 	peers  map[string]*child.Child
 	report *MountReport
 }
@@ -120,10 +120,10 @@ func (b *mountRun) makeWork(ctx context.Context) error {
 	return b.fsys.Mkdir(ctx, b.work, 0o755)
 }
 
-// mountPoint returns the mount point of a mount.
+// mountPoint returns a mount's mount point.
 func (b *mountRun) mountPoint(mount string) string { return filepath.Join(b.rig.Scratch, "mnt-"+mount) }
 
-// workDir returns the working directory of a mount.
+// workDir returns a mount's working directory.
 func (b *mountRun) workDir(mount string) string { return filepath.Join(b.mountPoint(mount), b.work) }
 
 // mount mounts through a new process, with empty caches. That process outlives ctx, so that it can

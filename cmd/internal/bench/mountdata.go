@@ -1,4 +1,4 @@
-// Data throughput of a mount, compared with the client library and with FUSE alone.
+// A mount's data throughput, compared with the client library and with FUSE alone.
 
 package bench
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A benchFile is a file of the client library, or of a mount.
+// A benchFile is a file in the client library, or in a mount.
 type benchFile interface {
 	io.ReaderAt
 	io.WriterAt
@@ -29,7 +29,7 @@ type route struct {
 	into  func(*DataRow) *Figure          // selects the figure to fill
 }
 
-// routes returns the routes of a round, in their order.
+// routes returns a round's routes, in order.
 func (b *mountRun) routes(ctx context.Context) []route {
 	calls := context.WithoutCancel(ctx)
 	library := func(flags int) (benchFile, error) { return b.fsys.OpenFile(calls, b.name, flags&^unix.O_DIRECT, 0) }

@@ -11,27 +11,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A MountReport is the JSON form of a run.
+// A MountReport is a run's JSON form.
 type MountReport struct {
 	Target    string     `json:"target"`            // the URL
 	Transport string     `json:"transport"`         // rdma, tcp or auto
 	CRC       string     `json:"crc,omitempty"`     // of RDMA: on, off, auto or strict
-	Conns     int        `json:"conns"`             // connections of the mount
-	CPUs      int        `json:"cpus"`              // processors of this machine
-	Rounds    int        `json:"rounds"`            // measurements of each row
-	Depth     int        `json:"library_depth"`     // calls of the library at once
+	Conns     int        `json:"conns"`             // the mount's connections
+	CPUs      int        `json:"cpus"`              // this machine's processors
+	Rounds    int        `json:"rounds"`            // measurements per row
+	Depth     int        `json:"library_depth"`     // concurrent library calls
 	Size      int64      `json:"size_bytes"`        // of the large file
 	Files     int        `json:"files"`             // small files
 	Verified  int64      `json:"verified_bytes"`    // bytes that were compared one by one
 	Data      []*DataRow `json:"data"`              // bytes through the mount
-	Pairs     []*PairRow `json:"pairs"`             // the mount beside a file system of this machine
+	Pairs     []*PairRow `json:"pairs"`             // the mount beside a local file system
 	Skipped   []string   `json:"skipped,omitempty"` // why rows are missing
 }
 
 // A Figure has the rounds' results for one number.
 type Figure struct {
 	Median float64   `json:"median"` // of the rounds
-	Values []float64 `json:"values"` // of the rounds, in their order
+	Values []float64 `json:"values"` // for the rounds, in order
 }
 
 func (f *Figure) add(v float64) {
@@ -49,8 +49,8 @@ func (f *Figure) spread(format string) string {
 	return fmt.Sprintf(format+" ("+format+"…"+format+")", f.Median, slices.Min(f.Values), slices.Max(f.Values))
 }
 
-// A DataRow is data through the mount. Its limit is the cost of the client library plus FUSE,
-// because both use the same CPUs: 1/(1/Library + 1/Null).
+// A DataRow is data through the mount. Its limit is the client library's cost plus FUSE's, because
+// both use the same CPUs: 1/(1/Library + 1/Null).
 type DataRow struct {
 	Name    string  `json:"name"`    // of the row
 	Unit    string  `json:"unit"`    // of its figures

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The shape of the tree.
+// The tree's shape.
 const (
 	treeDirs    = 100
 	treeFileMax = 8 << 10 // the largest file, in bytes
@@ -56,7 +56,7 @@ func (b *mountRun) treeTests() []treeTest {
 	}
 }
 
-// archive returns the path of the tree's archive.
+// archive returns the tree archive's path.
 func (b *mountRun) archive() string { return filepath.Join(b.rig.Scratch, "tree.tar") }
 
 // trees runs all tests in rounds.
@@ -180,7 +180,7 @@ func program(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// makeArchive writes the archive of the tree: files of all sizes up to treeFileMax, in directories,
+// makeArchive writes the tree's archive: files in all sizes up to treeFileMax, in directories,
 // dated as in a release archive.
 func (b *mountRun) makeArchive() (err error) {
 	f, err := os.Create(b.archive())

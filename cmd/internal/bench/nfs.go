@@ -1,4 +1,4 @@
-// The tests of bench.
+// bench's tests.
 
 package bench
 
@@ -41,11 +41,11 @@ func (b *run) test(ctx context.Context, name string) error {
 	return b.measure(ctx, name, &l)
 }
 
-// listPage is the size limit of a READDIRPLUS reply, in bytes.
+// listPage is a READDIRPLUS reply's size limit, in bytes.
 const listPage = 1 << 20
 
 // lister makes each slot list the directory independently, one page per call, from the start again
-// after its end. The result of a call is its number of entries.
+// after its end. A call's result is its entry count.
 func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	c, root := dir.Client(), dir.Root()
 	for _, s := range slots {
@@ -65,15 +65,15 @@ func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	}
 }
 
-// maxWarmUp limits the warm-up of a short loop.
+// maxWarmUp limits a short loop's warm-up.
 const maxWarmUp = 250 * time.Millisecond
 
-// warmUp returns the warm-up time for a loop of duration.
+// warmUp returns the warm-up time for a loop that lasts duration.
 func warmUp(duration time.Duration) time.Duration {
 	return max(duration/10, min(duration/2, maxWarmUp))
 }
 
-// measure warms up, so that connections are at speed and pools are filled, then runs the loop.
+// measure warms up, to bring connections to speed and fill pools, then runs the loop.
 func (b *run) measure(ctx context.Context, name string, l *loop) error {
 	warm := *l
 	warm.duration, warm.end = warmUp(l.duration), nil
@@ -187,7 +187,7 @@ func (b *run) verify(ctx context.Context, f *nfsclient.File) error {
 	return nil
 }
 
-// cleanUpTime limits the removal of the file. Tests set a longer one for busy machines.
+// cleanUpTime limits the file's removal. Tests set a longer one for busy machines.
 var cleanUpTime = 10 * time.Second
 
 // cleanUp removes the file, also after an interrupted run.

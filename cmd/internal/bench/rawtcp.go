@@ -17,24 +17,24 @@ import (
 
 const (
 	rawStream   = 'S' // the peer sends until it shuts down; we reply with the count
-	rawPingPong = 'P' // every message of rawMessage bytes is echoed
+	rawPingPong = 'P' // every rawMessage-byte message is echoed
 	rawMessage  = 100
 	rawWrite    = 1 << 20
 )
 
 // A rawReport has raw TCP's figures: the stream in MiB/s, a ping-pong of rawMessage bytes in
-// microseconds, and the limits of a stream of file data.
+// microseconds, and a file-data stream's limits.
 type rawReport struct {
 	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
-	PingPongUs text.Micros `json:"ping_pong_seconds"` // a message of 100 bytes and its return
-	Limits     limitReport `json:"limits,omitzero"`   // of a stream of the bytes of files
+	PingPongUs text.Micros `json:"ping_pong_seconds"` // a 100-byte message and its return
+	Limits     limitReport `json:"limits,omitzero"`   // for a stream of file bytes
 }
 
 // A rawPlan selects the raw TCP measurements and their peer.
 type rawPlan struct {
 	each          time.Duration // for each figure
-	reads, writes bool          // the limits of READ, of WRITE
-	peer          string        // address of an existing peer; empty: start a child process
+	reads, writes bool          // the limits of READ and WRITE
+	peer          string        // an existing peer's address; empty: start a child process
 }
 
 // around measures raw TCP before and after f and returns the mean of both, because a machine that

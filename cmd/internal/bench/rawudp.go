@@ -19,18 +19,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream packet is as long as a middle packet of a RoCE message at the largest path MTU: BTH,
+// A stream packet is as long as a RoCE message's middle packet at the largest path MTU: BTH,
 // payload, ICRC. As many as UDP allows are joined to one message (UDP_SEGMENT, UDP_GRO), as the
 // RoCE provider does on loopback, and acknowledgments are equally frequent. The bytes come from 1
 // MiB of memory and go to 1 MiB, like those of an RDMA Write.
 const (
 	udpPacket  = 12 + 4096 + 4
 	udpJoined  = 65_000 / udpPacket
-	udpWindow  = 8 // messages in flight, close to the 128 packets of an RC QP
+	udpWindow  = 8 // messages in flight, close to an RC QP's 128 packets
 	udpAckEach = 2 // messages
 	udpMessage = 12 + rawMessage + 4
-	udpBuffer  = 8 << 20 // bytes of the socket's buffer, as in the provider
-	udpRoom    = 1 << 16 // bytes of the receive buffer: more than a message
+	udpBuffer  = 8 << 20 // the socket buffer's bytes, as in the provider
+	udpRoom    = 1 << 16 // the receive buffer's bytes: more than a message
 	udpMemory  = 1 << 20
 )
 
@@ -40,14 +40,14 @@ var UDPOverdue = 5 * time.Second
 
 var errUDPLost = errors.New("raw UDP: packets were lost")
 
-// A udpReport has raw UDP's figures: the stream in MiB/s, and the ping-pong of a packet with
-// rawMessage bytes in microseconds.
+// A udpReport has raw UDP's figures: the stream in MiB/s, and a rawMessage-byte packet's ping-pong
+// in microseconds.
 type udpReport struct {
 	StreamMiBs float64     `json:"stream_mib_s"`      // one stream
 	PingPongUs text.Micros `json:"ping_pong_seconds"` // a packet with 100 bytes and its return
 }
 
-// udpAround measures raw UDP before and after f, and returns the mean of both.
+// udpAround measures raw UDP before and after f, and returns their mean.
 func udpAround(ctx context.Context, each time.Duration, f func() error) (r udpReport, err error) {
 	before, err := measureUDP(ctx, each)
 	if err != nil {
@@ -158,7 +158,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// udpPingPongTime returns the mean round-trip time of a packet, in microseconds.
+// udpPingPongTime returns a packet's mean round-trip time, in microseconds.
 func udpPingPongTime(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (text.Micros, error) {
 	var h Histogram
 	b := make([]byte, udpRoom)

@@ -1,4 +1,4 @@
-// The results of bench, as a table and as JSON.
+// bench's results, as a table and as JSON.
 
 package bench
 
@@ -12,21 +12,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 )
 
-// A Report is the JSON form of a run. Rates are in MiB/s and calls/s, times in seconds.
+// A Report is a run's JSON form. Rates are in MiB/s and calls/s, times in seconds.
 type Report struct {
-	Target    string        `json:"target"`            // the directory that was measured
+	Target    string        `json:"target"`            // the measured directory
 	Transport string        `json:"transport"`         // to the server
 	CRC       string        `json:"crc,omitempty"`     // over RDMA
 	Depth     int           `json:"depth"`             // calls in flight
 	Conns     int           `json:"conns"`             // connections
 	Size      int64         `json:"size_bytes"`        // of the file
-	Block     int64         `json:"block_bytes"`       // of a READ or WRITE in order
+	Block     int64         `json:"block_bytes"`       // for a READ or WRITE in order
 	Verified  int64         `json:"verified_bytes"`    // that were compared
-	Raw       *rawReport    `json:"raw_tcp,omitempty"` // of a server on this machine
+	Raw       *rawReport    `json:"raw_tcp,omitempty"` // for a server on this machine
 	Tests     []*TestReport `json:"tests"`             // in their order
 }
 
-// A TestReport is the figures of one test.
+// A TestReport is one test's figures.
 type TestReport struct {
 	Name        string      `json:"name"`                        // of the test
 	Depth       int         `json:"depth"`                       // calls in flight
@@ -40,7 +40,7 @@ type TestReport struct {
 	P50Us       text.Micros `json:"p50_seconds"`                 // half took at most this
 	P99Us       text.Micros `json:"p99_seconds"`                 // 99 % took at most this
 	MaxUs       text.Micros `json:"max_seconds"`                 // the longest call
-	Allocs      float64     `json:"client_allocs_per_call"`      // allocations of memory in the client
+	Allocs      float64     `json:"client_allocs_per_call"`      // memory allocations in the client
 	ClientCPUUs text.Micros `json:"client_cpu_seconds_per_call"` // CPU time for a call
 	// likewise, if the server's process is known
 	ServerCPUUs text.Micros `json:"server_cpu_seconds_per_call,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// roceLost is the loss of the lossy network, in percent of the packets in each direction.
+// roceLost is the lossy network's loss, in percent of the packets in each direction.
 const roceLost = 1
 
 // RoCE measures RC on a lossless and on a lossy network, and UD. Raw UDP's ping-pong is measured
@@ -40,7 +40,7 @@ func RoCE(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 
 const benchQKey = 0x11111111
 
-// newDatagramEnd returns a UD QP that is ready to send.
+// newDatagramEnd returns a UD QP ready to send.
 func newDatagramEnd() (*verbsEnd, roce.Identity, error) {
 	e, err := newVerbsEndOf(roce.Open(rnic.DeviceConfig{}), rnic.UD)
 	if err != nil {
@@ -56,7 +56,7 @@ func newDatagramEnd() (*verbsEnd, roce.Identity, error) {
 	return e, id, err
 }
 
-// datagrams measures the round trip of datagrams.
+// datagrams measures the datagrams' round trip.
 func (r *VerbsReport) datagrams(ctx context.Context, d time.Duration) error {
 	peer, err := child.Start(ctx, "_rnicpeer", "--datagrams")
 	if err != nil {
@@ -94,7 +94,7 @@ func DatagramPeer(in io.Reader, out io.Writer) error {
 	answer := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, verbsMessage)}, Unsignaled: true}
 	e.cq.SetHandler(func() {
 		_, _ = e.each(func(wc rnic.WC) { // a failed QP answers nothing
-			if answer.AH == nil { // the IPv4 header occupies the last bytes of the GRH's space
+			if answer.AH == nil { // the IPv4 header occupies the GRH space's last bytes
 				answer.AH = &rnic.AddressHandle{Addr: netip.AddrFrom4([4]byte(e.bufs[wc.ID][grhRoom-8:])), QPN: wc.SrcQP, QKey: benchQKey}
 			}
 			_ = e.qp.PostRecv(e.recv(wc.ID))

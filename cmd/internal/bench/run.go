@@ -1,4 +1,4 @@
-// A measurement of one server: its options, and the order of its tests.
+// One server's measurement: its options, and its tests in order.
 
 // Package bench measures an NFS server or the verbs alone, and in the same run raw TCP on this
 // machine for comparison.
@@ -26,12 +26,12 @@ const maxDepth = 1024
 // Options select the measurements.
 type Options struct {
 	Depth    int           // calls in flight, 1..maxDepth; NULL is always one at a time
-	Size     int64         // bytes of the file, rounded down to MiB, at least one
-	Block    int64         // bytes of a sequential READ or WRITE; 0: 1 MiB; a power of two, 4 KiB..1 MiB
+	Size     int64         // file size in bytes, rounded down to MiB, at least one
+	Block    int64         // bytes per sequential READ or WRITE; 0: 1 MiB; a power of two, 4 KiB..1 MiB
 	Duration time.Duration // of each test
 	Tests    []string      // subset of AllTests
 	NoRaw    bool          // skips the raw TCP baseline
-	RawPeer  string        // address of a RawPeer at the server; empty: use a process on loopback
+	RawPeer  string        // a RawPeer's address at the server; empty: use a process on loopback
 
 	// ServerPID is a local process whose CPU time counts as the server's; 0: unknown.
 	ServerPID int

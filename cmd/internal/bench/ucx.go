@@ -24,7 +24,7 @@ type ucxFigure struct {
 	AvgUs text.Micros `json:"mean_seconds,omitempty"` // one way
 }
 
-// ucxTests are the counterparts of our Send and RDMA Write. UCX's put over TCP stalls at times, so
+// ucxTests are the counterparts to our Send and RDMA Write. UCX's put over TCP stalls at times, so
 // its results vary with few messages.
 var ucxTests = []ucxFigure{
 	{Test: "tag_bw", Size: 1 << 20},
@@ -35,8 +35,8 @@ var ucxTests = []ucxFigure{
 
 const (
 	ucxCommand  = "ucx_perftest"
-	ucxPatience = 60 * time.Second // limit of one test
-	ucxLeast    = 200              // least messages of one test
+	ucxPatience = 60 * time.Second // one test's limit
+	ucxLeast    = 200              // one test's least messages
 	ucxMost     = 1_000_000
 )
 
@@ -106,8 +106,8 @@ func ucxProcess(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// parse reads the output format of -v, ignoring warnings around it: iterations, then median,
-// average and overall latency in microseconds, then average and overall MB/s (2^20 bytes).
+// parse reads -v's output format, ignoring warnings around it: iterations, then median, average and
+// overall latency in microseconds, then average and overall MB/s (2^20 bytes).
 func (f *ucxFigure) parse(said string) error {
 	for line := range strings.Lines(said) {
 		fields := strings.Split(strings.TrimSpace(line), ",")

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// A verbsLoad is the size of one RDMA Write or Read, and the number in flight.
+// A verbsLoad is one RDMA Write's or Read's size, and the number in flight.
 type verbsLoad struct{ size, depth int }
 
 // verbsLoads also has small messages with a deep queue, which show the message rate.
@@ -47,7 +47,7 @@ func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	return r, nil
 }
 
-// A verbsRun is our end of the connection, with the address of the peer's memory.
+// A verbsRun is our end of the connection, with the peer's memory address.
 type verbsRun struct {
 	*verbsEnd
 	stag rnic.STag
@@ -56,7 +56,7 @@ type verbsRun struct {
 	sink *rnic.MR
 	mem  []byte // of sink
 
-	to *rnic.AddressHandle // destination of datagrams
+	to *rnic.AddressHandle // datagram destination
 }
 
 func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) error {
@@ -103,13 +103,13 @@ func (r *VerbsReport) measure(ctx context.Context, m Mode, d time.Duration) erro
 	return err
 }
 
-// latency adds the results of a ping-pong.
+// latency adds a ping-pong's results.
 func (r *VerbsReport) latency(m Mode, test string, h *Histogram) {
 	r.Figures = append(r.Figures, &verbsFigure{Mode: m, Test: test, Size: verbsMessage, Count: int64(h.N),
 		AvgUs: us(h.Mean()), P50Us: us(h.Quantile(0.5)), P99Us: us(h.Quantile(0.99))})
 }
 
-// dialVerbs connects. The peer's private data has the address of its memory.
+// dialVerbs connects. The peer's private data has its memory address.
 func dialVerbs(ctx context.Context, m Mode, addr string) (*verbsRun, error) {
 	dev := m.open()
 	e, err := newVerbsEnd(dev)

@@ -1,4 +1,4 @@
-// The other end of rnic-bench: memory to read and write, and an echo of every Send.
+// rnic-bench's other end: memory to read and write, and an echo for every Send.
 
 package bench
 
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	verbsMemory  = 1 << 20 // bytes of the peer's region
+	verbsMemory  = 1 << 20 // the peer region's bytes
 	verbsMessage = rawMessage
 	verbsDepth   = 8  // work requests in flight, and receives posted
 	verbsDeep    = 64 // work requests in flight for many small messages
@@ -65,8 +65,8 @@ func (m Mode) open() *rnic.Device {
 	return iwarp.Open(cfg)
 }
 
-// VerbsPeer is the other end of a measurement in mode m. It listens on loopback, writes its address
-// to out in one line, and serves one connection until the connection or in ends.
+// VerbsPeer is a measurement's other end in mode m. It listens on loopback, writes its address to
+// out in one line, and serves one connection until the connection or in ends.
 func VerbsPeer(ctx context.Context, m Mode, in io.Reader, out io.Writer) error {
 	dev := m.open()
 	l, err := m.listen(dev)
@@ -133,7 +133,7 @@ func serveVerbs(ctx context.Context, dev *rnic.Device, l rnic.Listener) error {
 	return nil
 }
 
-// A verbsEnd is one end of a measured connection.
+// A verbsEnd is a measured connection's end.
 type verbsEnd struct {
 	pd   *rnic.PD
 	cq   *rnic.CQ
@@ -144,7 +144,7 @@ type verbsEnd struct {
 	signals atomic.Bool // the handler signals completions, because no goroutine drives the QP
 }
 
-// grhRoom is the number of bytes in front of a datagram, for the network header.
+// grhRoom is the space in bytes in front of a datagram, for the network header.
 const grhRoom = 40
 
 func newVerbsEnd(dev *rnic.Device) (*verbsEnd, error) { return newVerbsEndOf(dev, rnic.RC) }

@@ -1,4 +1,4 @@
-// The results of rnic-bench, as a table and as JSON.
+// rnic-bench's results, as a table and as JSON.
 
 package bench
 
@@ -9,11 +9,11 @@ import (
 	"text/tabwriter"
 )
 
-// A VerbsReport is the JSON form of a run. Rates are in MiB/s, times in microseconds.
+// A VerbsReport is a run's JSON form. Rates are in MiB/s, times in microseconds.
 type VerbsReport struct {
 	// of Writes and Reads: operations in flight, unless the figure has its own
 	Depth   int            `json:"depth"`
-	Raw     rawReport      `json:"raw_tcp,omitzero"` // the yardstick of iWARP
+	Raw     rawReport      `json:"raw_tcp,omitzero"` // iWARP's yardstick
 	UDP     udpReport      `json:"raw_udp,omitzero"` // of RoCE's
 	Figures []*verbsFigure `json:"figures"`          // a row for each mode and test
 	// UCX beside it; none: not installed, or ucx_error
@@ -29,7 +29,7 @@ type verbsFigure struct {
 	Depth int         `json:"depth,omitempty"`        // of Writes and Reads: how many in flight
 	Count int64       `json:"count"`                  // operations
 	MiBs  float64     `json:"mib_s,omitempty"`        // throughput
-	AvgUs text.Micros `json:"mean_seconds,omitempty"` // of a Send and its answer
+	AvgUs text.Micros `json:"mean_seconds,omitempty"` // for a Send and its answer
 	P50Us text.Micros `json:"p50_seconds,omitempty"`  // half took at most this
 	P99Us text.Micros `json:"p99_seconds,omitempty"`  // 99 % took at most this
 	// Ratio is throughput as a share of raw TCP's stream, or for send the time

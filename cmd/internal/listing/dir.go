@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Batch is the number of rows that an unsorted listing holds at a time.
+// Batch is how many rows an unsorted listing holds at a time.
 const Batch = 4096
 
 // A row is one line. A sorted listing holds one for every name in a directory, so a row has no
@@ -25,13 +25,13 @@ type row struct {
 	more *more       // for symbolic links, operands, and directories that -R descends into
 }
 
-// more has the fields that few rows need.
+// more has the fields needed by few rows.
 type more struct {
 	fh     nfs3.FH
 	of     *session.Operand // an operand that is listed itself
 	target string           // of a symbolic link
 	toType nfs3.FileType
-	toMode uint32 // with toType, the attributes of the target, for -F
+	toMode uint32 // with toType, the target's attributes, for -F
 }
 
 // A dir is a directory to list.
@@ -107,7 +107,7 @@ func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
 	return l.below(d, rows), err
 }
 
-// level returns the exit status for a directory that cannot be listed.
+// level returns the exit status for an unlistable directory.
 func (l *Run) level(d dir) int {
 	if d.top {
 		return 2
@@ -115,7 +115,7 @@ func (l *Run) level(d dir) int {
 	return 1
 }
 
-// row keeps the printed parts of an entry.
+// row keeps an entry's printed parts.
 func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
 	r := &row{name: e.Name()}
 	if !l.needsAttr() {
@@ -179,7 +179,7 @@ func (l *Run) header(d dir, name bool) {
 	l.printed = true
 }
 
-// A sum adds up the space of a directory's files.
+// A sum adds up the space used by a directory's files.
 type sum struct{ blocks uint64 } // of 512 bytes
 
 func (s *sum) add(r *row) {
@@ -199,7 +199,7 @@ func (l *Run) total(s sum) {
 // linkWindow limits the concurrent READLINK calls.
 const linkWindow = 32
 
-// links fetches the targets of the symbolic links among rows, for -l.
+// links fetches the symbolic links' targets among rows, for -l.
 func (l *Run) links(ctx context.Context, d dir, rows []*row) error {
 	if !l.Long && l.json == nil {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An Object is the JSON form of a file in ls and stat. JSON cannot hold names that are not UTF-8;
-// base64 fields have their bytes.
+// An Object is a file's JSON form in ls and stat. JSON cannot hold names that are not UTF-8; base64
+// fields have their bytes.
 type Object struct {
 	Name       string  `json:"name"`                  // without its directory
-	NameBase64 string  `json:"name_base64,omitempty"` // the bytes of a name that is no UTF-8
+	NameBase64 string  `json:"name_base64,omitempty"` // a non-UTF-8 name's bytes
 	Directory  string  `json:"directory,omitempty"`   // as it was typed, and what is below
 	Type       string  `json:"type"`                  // such as regular file, directory or symbolic link
 	Mode       string  `json:"mode"`                  // octal
@@ -26,22 +26,22 @@ type Object struct {
 	GID        uint32  `json:"gid"`                   // the group
 	Size       uint64  `json:"size"`                  // bytes
 	Used       uint64  `json:"used"`                  // bytes on the disk
-	Fsid       uint64  `json:"fsid"`                  // the number of its file system
+	Fsid       uint64  `json:"fsid"`                  // its file system's number
 	Fileid     uint64  `json:"fileid"`                // the inode number
 	Device     *Device `json:"device,omitempty"`      // of device files
 	Target     *string `json:"target,omitempty"`      // of a symbolic link
-	// the bytes of a target that is no UTF-8
+	// a non-UTF-8 target's bytes
 	TargetBase64 string    `json:"target_base64,omitempty"`
 	Handle       string    `json:"handle,omitempty"` // of NFS, in hex: of stat
 	Atime        time.Time `json:"atime"`            // the last access
-	Mtime        time.Time `json:"mtime"`            // the last change of content
-	Ctime        time.Time `json:"ctime"`            // the last change of attributes
+	Mtime        time.Time `json:"mtime"`            // the last content change
+	Ctime        time.Time `json:"ctime"`            // the last attribute change
 }
 
-// A Device is the number of a device.
+// A Device is a device's number.
 type Device struct {
-	Major uint32 `json:"major"` // number of the driver
-	Minor uint32 `json:"minor"` // number of the device
+	Major uint32 `json:"major"` // the driver's number
+	Minor uint32 `json:"minor"` // the device's number
 }
 
 func newObject(name string, a *nfs3.Fattr) *Object {
@@ -57,7 +57,7 @@ func newObject(name string, a *nfs3.Fattr) *Object {
 	return o
 }
 
-// withTarget sets the target of a symbolic link.
+// withTarget sets a symbolic link's target.
 func (o *Object) withTarget(target string) {
 	o.Target, o.TargetBase64 = &target, notUTF8(target)
 }

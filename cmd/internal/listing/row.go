@@ -1,4 +1,4 @@
-// The lines of ls: names, columns, and the long format.
+// ls's lines: names, columns, and the long format.
 
 package listing
 
@@ -90,7 +90,7 @@ func (l *Run) nameOf(r *row, pad string) string {
 	return pad + name
 }
 
-// sign returns the suffix of -F or -p.
+// sign returns the suffix for -F or -p.
 func (l *Run) sign(t nfs3.FileType, mode uint32) string {
 	switch {
 	case t == nfs3.TypeDir && (l.Classify || l.Slash):
@@ -108,7 +108,7 @@ func (l *Run) sign(t nfs3.FileType, mode uint32) string {
 	return ""
 }
 
-// widths are the common column widths of several rows.
+// widths are several rows' common column widths.
 type widths struct{ inode, nlink, owner, group, size, major, minor int }
 
 func (l *Run) measure(w *widths, r *row) {
@@ -151,7 +151,7 @@ func (l *Run) sizeOf(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// longRow writes one line of -l.
+// longRow writes one -l line.
 func (l *Run) longRow(w *widths, r *row, name string) {
 	if l.Inode {
 		fmt.Fprintf(l.out, "%s ", text.PadLeft(fileid(r), w.inode))
@@ -171,8 +171,8 @@ func (l *Run) longRow(w *widths, r *row, name string) {
 		text.PadLeft(length, w.size), shownTime(l.timeOf(a).Time()), name, l.end)
 }
 
-// shownTime formats a time: with the time of day for the last half year, with the year for older
-// and future times.
+// shownTime formats a time: with the hour and minute for the last half year, with the year for
+// older and future times.
 func shownTime(t time.Time) string {
 	if now := time.Now(); t.After(now) || now.Sub(t) >= halfYear {
 		return t.Format("Jan _2  2006")

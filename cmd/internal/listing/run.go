@@ -1,4 +1,4 @@
-// One run of ls: its options, its operands, and their order.
+// One ls run: its options, its operands, and their order.
 
 // Package listing shows files of servers as ls(1) and stat(1) show local ones.
 package listing
@@ -23,8 +23,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Options are the options of ls(1), with the same letters. At most one of each group is set: Long,
-// One and Columns; Size, Time and Unsorted; All and AlmostAll; Atime and Ctime; Classify and Slash.
+// Options are ls(1)'s options, with the same letters. At most one in each group is set: Long, One
+// and Columns; Size, Time and Unsorted; All and AlmostAll; Atime and Ctime; Classify and Slash.
 type Options struct {
 	Numeric, Human, Inode         bool   // -n, -h, -i: columns
 	All, AlmostAll, Directory     bool   // -a, -A, -d: selection
@@ -38,7 +38,7 @@ type Options struct {
 	Quoting                       string // --quoting-style, -b, -N, -Q; "": by the kind of output
 }
 
-// A Run is one run of ls.
+// A Run is one ls run.
 type Run struct {
 	Options
 	s       *session.Session
@@ -142,7 +142,7 @@ func (l *Run) Run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// sortedGC keeps garbage small relative to the rows of a sorted listing.
+// sortedGC keeps garbage small relative to a sorted listing's rows.
 const sortedGC = 40
 
 // node returns an operand's node. A symbolic link to a directory stands for the directory, unless
@@ -152,7 +152,7 @@ func (l *Run) node(ctx context.Context, o session.Operand) (nfsclient.Node, erro
 		return o.FS.Walk(ctx, o.Path, true)
 	}
 	if !l.Long && !l.Directory && !l.Classify {
-		// A dangling link is listed; a loop of links is an error.
+		// A dangling link is listed; a link loop is an error.
 		n, err := o.FS.Walk(ctx, o.Path, true)
 		if err == nil && n.Attr.Type == nfs3.TypeDir || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, err

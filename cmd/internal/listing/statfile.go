@@ -1,4 +1,4 @@
-// One file in the form of stat(1).
+// One file in stat(1)'s form.
 
 package listing
 
@@ -49,7 +49,7 @@ type Printer struct {
 	invalid error // error in Format, once met; all other files are skipped
 }
 
-// The format of stat(1), with the handle in place of the birth time, which NFSv3 lacks.
+// stat(1)'s format, with the handle in place of the birth time, which NFSv3 lacks.
 const (
 	statTop     = "  File: %n\n  Size: %-10s\tBlocks: %-10b IO Block: %-6o %F\n"
 	statLink    = "  File: %n -> %l\n  Size: %-10s\tBlocks: %-10b IO Block: %-6o %F\n"

@@ -1,4 +1,4 @@
-// The directives of stat -c.
+// stat -c's directives.
 
 package listing
 
@@ -132,7 +132,7 @@ func (p *Printer) value(letter string, f *Stat, s spec) string {
 	return timeValue(letter, a, s)
 }
 
-// timeValue expands the directives of times. Upper-case letters are seconds since 1970.
+// timeValue expands time directives. Upper-case letters are seconds since 1970.
 func timeValue(letter string, a *nfs3.Fattr, s spec) string {
 	// w is the birth time, which NFSv3 lacks
 	times := map[string]nfs3.Time{"x": a.Atime, "y": a.Mtime, "z": a.Ctime, "w": {}}

@@ -1,4 +1,4 @@
-// Flags, width and precision of a stat -c directive, as in printf(3).
+// A stat -c directive's flags, width and precision, as in printf(3).
 
 package listing
 
@@ -20,7 +20,7 @@ type spec struct {
 // specMost limits width and precision, and thereby the output per file.
 const specMost = 1 << 20
 
-// parseSpec takes a spec from the start of format.
+// parseSpec takes a spec from format's start.
 func parseSpec(format string) (s spec, rest string) {
 	rest = strings.TrimLeft(format, "'-+ #0I")
 	s.flags, s.precision = format[:len(format)-len(rest)], -1
@@ -34,7 +34,7 @@ func parseSpec(format string) (s spec, rest string) {
 	return s, rest
 }
 
-// digits takes a number from the start of format; -1 if there is none.
+// digits takes a number from format's start; -1 if there is none.
 func digits(format string) (n int, rest string) {
 	rest = strings.TrimLeft(format, "0123456789")
 	number := format[:len(format)-len(rest)]
@@ -98,8 +98,8 @@ func (s spec) hex(n uint64) string {
 	return s.number(before, strconv.FormatUint(n, 16))
 }
 
-// number writes digits after a sign or 0x. The precision is the minimum number of digits. Without
-// one, the 0 flag pads to the width.
+// number writes digits after a sign or 0x. The precision is the minimum digit count. Without one,
+// the 0 flag pads to the width.
 func (s spec) number(before, v string) string {
 	if !s.point {
 		return s.pad(before, v)
@@ -123,13 +123,13 @@ func (s spec) pad(before, v string) string {
 	return strings.Repeat(" ", n) + before + v
 }
 
-// nanoDigits is the number of digits in a time's fraction.
+// nanoDigits is the digit count in a time's fraction.
 const nanoDigits = 9
 
-// epoch formats a time in seconds. The precision is the number of digits of the fraction; a point
-// without digits means all of them. The width covers seconds and fraction. The text after the
-// fraction is stat(1)'s, which also writes blanks if the seconds are shorter than the width and the
-// whole is longer.
+// epoch formats a time in seconds. The precision is the fraction's digit count; a point without
+// digits means all digits. The width covers seconds and fraction. The text after the fraction is
+// stat(1)'s, which also writes blanks if the seconds are shorter than the width and the whole is
+// longer.
 func (s spec) epoch(sec int64, nsec int) string {
 	whole, places := s, s.precision
 	if whole.point = false; s.point && places < 0 {

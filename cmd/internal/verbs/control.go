@@ -83,7 +83,7 @@ func (t *control) send(b []byte) error {
 	return t.wrap("send to", err)
 }
 
-// receive waits for a message of n bytes, at most for silence.
+// receive waits for an n-byte message, at most for silence.
 func (t *control) receive(n int) ([]byte, error) {
 	_ = t.SetReadDeadline(time.Now().Add(t.silence))
 	return t.read(n)

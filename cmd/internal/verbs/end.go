@@ -52,8 +52,8 @@ func newEnd(ctx context.Context, o *Options, sends, recvs int) (*end, error) {
 	return e, nil
 }
 
-// minReceiveSize is the minimum size of a receive buffer, so that a message of an unexpected size
-// is reported as such.
+// minReceiveSize is a receive buffer's minimum size, so that a message with an unexpected size is
+// reported as such.
 const minReceiveSize = 64 << 10
 
 // allocateBuffers allocates the buffers, once the message size is known.
@@ -78,8 +78,8 @@ func (e *end) bind(peer netip.Addr) (err error) {
 	return fitMTU(e.o, e.id.MTU)
 }
 
-// connect connects to the peer named in the exchange. reads is the number of RDMA Reads that the
-// peer answers concurrently.
+// connect connects to the peer named in the exchange. reads is how many RDMA Reads the peer answers
+// concurrently.
 func (e *end) connect(peer roce.Identity, mtu, reads int) error {
 	if e.id.Addr.Is4() != peer.Addr.Is4() {
 		return fmt.Errorf("the peer's address is %v, this end's %v: choose a GID (-g, -x) of the same family there", peer.Addr, e.id.Addr)
@@ -142,7 +142,7 @@ func (e *end) receives(n int) error {
 	return e.qp.PostRecv(wrs...)
 }
 
-// send posts a message of n bytes.
+// send posts an n-byte message.
 func (e *end) send(n int) error {
 	return e.wrap(e.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{e.out[:n]}, AH: &e.target}))
 }
@@ -168,14 +168,14 @@ func (e *end) next() (rnic.WC, error) {
 	return wc, nil
 }
 
-// limitWaits limits the waits of next to d from now on, after which no more messages are expected.
-// Any goroutine may call it.
+// limitWaits limits next's waits to d from now on, after which no more messages are expected. Any
+// goroutine may call it.
 func (e *end) limitWaits(d time.Duration) {
 	e.maxWait.Store(int64(d))
 	e.silent.Reset(d)
 }
 
-// message checks the length of a received message.
+// message checks a received message's length.
 func (e *end) message(wc *rnic.WC) error {
 	if n := int(wc.Len) - e.prefix(); n != e.o.Size {
 		return fmt.Errorf("the peer sends messages of %d bytes: use --size %d, or its option for %d", n, n, e.o.Size)

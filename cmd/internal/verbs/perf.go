@@ -1,4 +1,4 @@
-// The tests of perftest: their operations, and the order of their messages.
+// perftest's tests: their operations and message order.
 
 package verbs
 
@@ -21,7 +21,7 @@ type perfTest struct {
 	size     int // defaults
 	iters    int
 	access   rnic.Access // of the server's memory
-	reads    int         // concurrent RDMA Reads that each end answers
+	reads    int         // concurrent RDMA Reads answered by each end
 
 	// before and after are the numbers of key exchanges before and after the queue pairs are
 	// connected, and before the test starts.
@@ -42,16 +42,16 @@ var perfTests = map[string]*perfTest{
 		before: 2, after: 2, client: (*perf).readEach, server: (*perf).awaitClient},
 }
 
-// PerfTests returns the names of the tests, sorted.
+// PerfTests returns the tests' names, sorted.
 func PerfTests() []string { return slices.Sorted(maps.Keys(perfTests)) }
 
-// Depths of the queues.
+// Queue depths.
 const (
 	perfSends    = 128
 	perfReceives = 512
 )
 
-// pageSize is the default size of the buffer that a peer's small messages cycle through, in bytes.
+// pageSize is the default size, in bytes, of the buffer that a peer's small messages cycle through.
 const (
 	pageSize  = 4096
 	maxCycle  = 1 << 20
@@ -64,10 +64,10 @@ type perf struct {
 	t     *control
 	test  *perfTest
 	name  string
-	cycle int // bytes of the buffer that small messages cycle through
+	cycle int // buffer size in bytes; small messages cycle through it
 	mtu   int // the agreed path MTU
 
-	// server: the memory that the peer writes and reads; client of read_lat: the sink
+	// server: the memory written and read by the peer; read_lat's client: the sink
 	mr     *rnic.MR
 	remote exchange.Key // the peer's
 
@@ -257,7 +257,7 @@ func (p *perf) key() exchange.Key {
 	return key
 }
 
-// keyLen returns the size of an encoded key.
+// keyLen returns an encoded key's size.
 func (p *perf) keyLen() int {
 	if p.t.cm != nil {
 		return exchange.BinaryKeyLen

@@ -1,5 +1,5 @@
-// perftest's option -R: its messages go over one connection of the connection manager, the test
-// over another.
+// perftest's option -R: its messages go over one connection-manager connection, the test over
+// another.
 
 package verbs
 
@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// A cmConn is a connection of the connection manager as a net.Conn: each Write is one Send, and
-// Read returns one message after the other. It belongs to one goroutine, except Close.
+// A cmConn is a connection-manager connection as a net.Conn: each Write is one Send, and Read
+// returns one message after the other. It belongs to one goroutine, except Close.
 type cmConn struct {
 	// set once
 	e        *end
@@ -27,15 +27,15 @@ type cmConn struct {
 	mtu      int
 	listener rnic.Listener // server: where the test's queue pair is connected
 
-	rest     []byte    // unread bytes of the current message
+	rest     []byte    // the current message's unread bytes
 	received []rnic.WC // messages received during a Write, oldest first
 	read     time.Time // deadlines
 	write    time.Time //
 	once     sync.Once // of Close
 }
 
-// cmRoom is the number of messages that may arrive unread, each of at most cmMessage bytes.
-// perftest waits for a reply to each.
+// cmRoom is how many messages may arrive unread, each at most cmMessage bytes. perftest waits for a
+// reply to each.
 const (
 	cmRoom    = 4
 	cmMessage = 256
@@ -123,7 +123,7 @@ func (c *cmConn) Write(b []byte) (int, error) {
 	return 0, c.e.wrap(err)
 }
 
-// Read returns bytes of the current or the next message.
+// Read returns bytes from the current or the next message.
 func (c *cmConn) Read(b []byte) (int, error) {
 	if len(c.rest) == 0 {
 		if err := c.message(); err != nil {

@@ -1,4 +1,4 @@
-// The run of a perftest test, from the first message to the last barrier.
+// A perftest test's run, from the first message to the last barrier.
 
 package verbs
 
@@ -93,7 +93,7 @@ func (p *perf) swapFigures() error {
 	return nil
 }
 
-// stream keeps the send queue full of Sends or Writes until all have completed.
+// stream keeps the send queue filled with Sends or Writes until all have completed.
 func (p *perf) stream() error {
 	wr := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{p.out}, AH: &p.target}
 	if p.test.access != 0 {
@@ -152,8 +152,8 @@ func (p *perf) awaitClient() error {
 	return nil
 }
 
-// lateMessageWait is the wait for messages after the client has sent all of them, because UC and UD
-// lose some.
+// lateMessageWait is the wait for messages after the client has sent all, because UC and UD lose
+// some.
 const lateMessageWait = 2 * time.Second
 
 // drain receives messages until all have arrived, or the client is done and no more arrive.

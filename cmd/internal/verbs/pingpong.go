@@ -14,10 +14,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// Port is the TCP port of the pingpongs and of perftest.
+// Port is the pingpongs' and perftest's TCP port.
 const Port = 18515
 
-// Defaults of the pingpongs.
+// The pingpongs' defaults.
 const (
 	pingpongSize       = 4096
 	pingpongDatagram   = 1024
@@ -25,7 +25,7 @@ const (
 	pingpongMTU        = 1024
 )
 
-// pingpongReceives is the number of posted receives. One message is in flight at a time.
+// pingpongReceives is the posted-receive count. One message is in flight at a time.
 const pingpongReceives = 16
 
 // Pingpong runs one test against ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong or itself.
@@ -114,7 +114,7 @@ func pingpongConnect(t *control, e *end) (peer roce.Identity, err error) {
 }
 
 // pingpong makes the client send a message and each end reply to the peer's. Both stop after the
-// same number of iterations.
+// same iteration count.
 func pingpong(e *end) error {
 	n := e.o.Iterations
 	received, sent, posted, lead := 0, 0, 0, 1

@@ -1,4 +1,4 @@
-// The results of the tests, as text and as JSON.
+// The tests' results, as text and as JSON.
 
 package verbs
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 )
 
-// Common is the common part of all reports. Ends are named by address and queue-pair number.
+// Common is the part common to all reports. Ends are named by address and queue-pair number.
 type Common struct {
 	Test       string `json:"test"`                // its name
 	Role       string `json:"role"`                // client or server
@@ -36,7 +36,7 @@ func common(test string, o *Options, local, remote roce.Identity, took time.Dura
 	return c
 }
 
-// head returns the first line of each table.
+// head returns each table's first line.
 func (c *Common) head() string {
 	s := fmt.Sprintf("%s over %s as %s: %s to %s", c.Test, c.Service, c.Role, c.Local, c.Remote)
 	if c.MTU > 0 {
@@ -45,11 +45,11 @@ func (c *Common) head() string {
 	return s
 }
 
-// A PingpongReport is the result of Pingpong and Rping.
+// A PingpongReport is Pingpong's or Rping's result.
 type PingpongReport struct {
 	Common
 	Megabits     float64     `json:"mbit_per_s"`        // of all messages
-	PerIteration text.Micros `json:"iteration_seconds"` // of a message and its answer
+	PerIteration text.Micros `json:"iteration_seconds"` // for a message and its answer
 }
 
 // rates computes rates from bytes, iterations and time.
@@ -67,14 +67,14 @@ func (r *PingpongReport) Table(w io.Writer) error {
 	return err
 }
 
-// A PerfReport is the result of Perf. A server of ib_write_bw has its client's results, a server of
+// A PerfReport is Perf's result. A server of ib_write_bw has its client's results, a server of
 // ib_read_lat none.
 type PerfReport struct {
 	Common
 	Messages int     `json:"messages"`                         // that were sent, or have come: UC and UD lose some
 	Average  float64 `json:"mib_per_s,omitempty"`              // of bandwidth tests
 	Rate     float64 `json:"million_messages_per_s,omitempty"` // of bandwidth tests
-	// For a client of ib_read_lat.
+	// For ib_read_lat's client.
 	Min  text.Micros   `json:"min_seconds,omitempty"`
 	Mean text.Micros   `json:"mean_seconds,omitempty"` // the mean
 	P50  text.Micros   `json:"p50_seconds,omitempty"`  // half took at most this

@@ -1,4 +1,4 @@
-// rping: the server reads the client's memory and writes it back, over a connection of the CM.
+// rping: the server reads the client's memory and writes it back, over a CM connection.
 
 package verbs
 
@@ -15,10 +15,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// RpingPort is the port of rping's service.
+// RpingPort is rping's service port.
 const RpingPort = 7174
 
-// Defaults and bounds of rping.
+// rping's defaults and bounds.
 const (
 	rpingSize       = 64
 	rpingMax        = 1 << 16
@@ -37,7 +37,7 @@ type rping struct {
 	done     int      // completed work requests not yet waited for
 }
 
-// Rping runs rping's test against rping or itself. The client decides the number of iterations.
+// Rping runs rping's test against rping or itself. The client decides the iteration count.
 func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 	given := o.Size
 	if o.Size == 0 {
@@ -54,7 +54,7 @@ func Rping(ctx context.Context, o Options) (*PingpongReport, error) {
 		return nil, fmt.Errorf("--size %d: %d to %d", o.Size, rpingMin, rpingMax)
 	}
 	if given == 0 && o.server() {
-		o.Size = rpingMax // the client announces the length of its messages
+		o.Size = rpingMax // the client announces its messages' length
 	}
 	e, err := newEnd(ctx, &o, rpingDepth, rpingDepth)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
 	return e.accept(ctx, params)
 }
 
-// listen listens for clients of a service, at the selected address or at all.
+// listen listens for a service's clients, at the selected address or at all.
 func (o *Options) listen(s rnic.Service) (rnic.Listener, error) {
 	at := ":" + strconv.Itoa(o.Port)
 	if o.Local.IsValid() {
@@ -186,7 +186,7 @@ func (p *rping) ask(n int) error {
 	return nil
 }
 
-// fill writes the text of message n: its number, letters, NUL.
+// fill writes message n's text: its number, letters, NUL.
 func fill(b []byte, n int) {
 	at := copy(b, fmt.Sprintf("rdma-ping-%d: ", n))
 	const first, last = 'A', 'z'

@@ -1,4 +1,4 @@
-// ucmatose: a connection of the connection manager, all messages of the server, then as many of the
+// ucmatose: a connection-manager connection, all messages from the server, then as many from the
 // client.
 
 package verbs
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// UcmatosePort is the port of ucmatose's service. udaddy, with datagrams, uses rping's port.
+// UcmatosePort is ucmatose's service port. udaddy, with datagrams, uses rping's port.
 const UcmatosePort = 7471
 
 // Ucmatose runs ucmatose's test against ucmatose or itself. The client leaves after the server has

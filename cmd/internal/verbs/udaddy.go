@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// Defaults and limits of udaddy and mckey. All messages of one side are in flight together.
+// udaddy's and mckey's defaults and limits. All messages from one side are in flight together.
 const (
 	udaddySize       = 100
 	udaddyIterations = 10
 	udaddyMost       = 4096
 )
 
-// multicastQPN is the destination QPN of multicast messages.
+// multicastQPN is multicast messages' destination QPN.
 const multicastQPN = 1<<24 - 1
 
 // datagrams checks the options and makes an end.
@@ -144,7 +144,7 @@ func (e *end) member(group netip.Addr, send bool) (err error) {
 	return err
 }
 
-// noteIdentity records the queue pair's number and checks that messages fit.
+// noteIdentity records the queue pair's number and checks whether messages fit.
 func (e *end) noteIdentity() (err error) {
 	if e.id, err = roce.IdentityOf(e.qp); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Options that both ends must agree on, and their validation.
 
 // Package verbs runs the tests of Linux's RDMA test programs over RoCE, against them or against
-// itself: libibverbs' pingpongs, tests of perftest, rping, udaddy, ucmatose and mckey, each as
+// itself: libibverbs' pingpongs, perftest's tests, rping, udaddy, ucmatose and mckey, each as
 // client and as server. It measures the verbs alone, without RPC.
 package verbs
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Options are the options of one test. They must be the same at both ends, except Host, Local and
-// those with a note.
+// Options are one test's options. They must be the same at both ends, except Host, Local and those
+// with a note.
 type Options struct {
 	Host  string     // of the server; "": run the server
 	Port  int        // TCP port of the exchange; of rping, of the service
@@ -40,7 +40,7 @@ type Options struct {
 	// -R.
 	CM bool
 
-	// Device must be one of package roce.
+	// Device must come from package roce.
 	Device *rnic.Device
 
 	// Waiting, if not nil, is called with the address where a server waits for its client.
@@ -50,7 +50,7 @@ type Options struct {
 // defaultSilence is much longer than any step takes.
 const defaultSilence = time.Minute
 
-// Limits of the options. A message may have 2^31 bytes in the verbs, but must fit this machine's
+// The options' limits. A message may have 2^31 bytes in the verbs, but must fit this machine's
 // memory.
 const (
 	maxSize       = 1 << 28
@@ -63,7 +63,7 @@ var serviceNames = map[rnic.Service]string{rnic.RC: "rc", rnic.UC: "uc", rnic.UD
 // ServiceNames are the names accepted by ParseService.
 var ServiceNames = []string{"rc", "uc", "ud"}
 
-// ParseService parses the name of a service, ignoring case.
+// ParseService parses a service name, ignoring case.
 func ParseService(name string) (rnic.Service, error) {
 	for s, n := range serviceNames {
 		if strings.EqualFold(n, name) {
@@ -117,7 +117,7 @@ func (o *Options) role() string {
 	return "client"
 }
 
-// qkey is the Q_Key of datagrams in the pingpongs and in perftest (IBU-254, IBU-255 of the
+// qkey is the datagrams' Q_Key in the pingpongs and in perftest (IBU-254, IBU-255 of the
 // catalogue).
 const qkey = 0x11111111
 
