@@ -188,8 +188,8 @@ func TestSetACL(t *testing.T) {
 	})
 }
 
-// TestSetDefaultACL: new objects in a directory get its default ACL, whoever set it; a list outside
-// the mask stays.
+// TestSetDefaultACL: new objects in a directory get its default ACL, whichever user set it; a list
+// outside the mask stays.
 func TestSetDefaultACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {

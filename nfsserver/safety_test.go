@@ -142,7 +142,7 @@ func TestCommitTakesPermission(t *testing.T) {
 }
 
 // TestCommitOfRunningProgram: the data of a program running on the server is stable after COMMIT,
-// whoever wrote it.
+// whichever process wrote it.
 func TestCommitOfRunningProgram(t *testing.T) {
 	needTools(t, "sleep")
 	dir := t.TempDir()

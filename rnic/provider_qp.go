@@ -204,7 +204,7 @@ func (q *ProviderQP) Resolved(peer AddressHandle) {
 }
 
 // Fail ends a connected QP with err as its cause. The first cause wins, and Fail reports whether it
-// was this one. tell: the provider sends the peer an error report until Ended. io.EOF after
+// was this one. With tell the provider sends the peer an error report until Ended. io.EOF after
 // Disconnect is the end wanted by both sides, and leaves no error. The provider must then flush
 // posted work: SendQueue.Flush, and Flushed.
 func (q *ProviderQP) Fail(err error, tell bool) bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// serveSquashed exports a private directory of this user in memory, with all callers mapped to
-// nobody, and returns its URL.
+// serveSquashed exports a private directory of this user in memory, with all callers squashed,
+// and returns its URL.
 func serveSquashed(t *testing.T) string {
 	t.Helper()
 	tree := memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o700})

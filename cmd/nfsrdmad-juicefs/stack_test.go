@@ -144,8 +144,8 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 }
 
 // TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude each other by locks, also
-// when the granting server dies. (Locks of a mount that failed over are free once nobody has
-// reclaimed them. The heartbeat is the default: see TestLocksOfServerThatStaysAway.)
+// when the granting server dies. (Locks of a mount that failed over are free once the grace period
+// has passed without a reclaim. The heartbeat is the default: see TestLocksOfServerThatStaysAway.)
 func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, locksOfKilledServers) }
 
 func locksOfKilledServers(t *testing.T, c *cluster) {

@@ -114,9 +114,9 @@ func (r *receiver) take(from, to int) {
 	}
 }
 
-// notify runs the handlers once for each QP that packets came for, and sends what that made:
-// answers, and what the handlers posted, leave in one go. leads is false if another goroutine does
-// the rest (follow).
+// notify runs the handlers once for each QP that packets came for, and sends the results: answers
+// and the handlers' posts leave in one go. leads is false if another goroutine does the rest
+// (follow).
 func (r *receiver) notify() (leads bool) {
 	t := r.t
 	for r.next < len(r.batch) {

@@ -1,4 +1,4 @@
-// What a hostile server does to our client.
+// Attacks by a hostile server on our client.
 
 package hostile
 

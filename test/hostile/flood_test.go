@@ -139,7 +139,7 @@ func (h *logHook) take(e machine.LogLine) {
 	h.mu.Unlock()
 }
 
-// Whatever peers do, each cause is logged once a second at most.
+// Each cause is logged once a second at most.
 func TestLogFlood(t *testing.T) {
 	hook := &logHook{lines: map[string]int{}}
 	machine.CaptureLog(t, hook.take)

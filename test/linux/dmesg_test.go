@@ -71,10 +71,10 @@ var lostMRs = regexp.MustCompile(`(?s)[^\n]*WARNING: [^\n]* ib_destroy_qp_user\+
 
 var crcError = regexp.MustCompile(`siw: crc error\. in: ([0-9a-f]{8}), own ([0-9a-f]{8}),`)
 
-// misreadTrailer tells siw's own fault from an FPDU with a wrong CRC. When a trailer comes in two
-// pieces siw stores the second, n bytes long, over the first: its CRC then begins with the last n
-// bytes of the right one, and after these the first piece is as it was. QEMU's user network cuts
-// where it likes, so any test may see this.
+// misreadTrailer distinguishes siw's own fault from an FPDU with a wrong CRC. When a trailer comes
+// in two pieces siw stores the second, n bytes long, over the first: its CRC then begins with the
+// last n bytes of the right one, and after these the first piece is as it was. QEMU's user network
+// cuts where it likes, so any test may see this.
 func misreadTrailer(line string) bool {
 	m := crcError.FindStringSubmatch(line)
 	if m == nil {

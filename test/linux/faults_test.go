@@ -1,4 +1,4 @@
-// What Linux sees when things go wrong: the server killed, connections cut, errors that must come
+// Linux's view of faults: the server killed, connections cut, errors that must come
 // through as themselves.
 
 package linux

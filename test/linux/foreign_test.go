@@ -202,7 +202,7 @@ func (f *foreign) again() {
 	f.await(strings.Count(string(log), "NFS SERVER INITIALIZED") + 1)
 }
 
-// notify tells all machines in the status monitor's records that this machine has started again.
+// notify informs all machines in the status monitor's records that this machine has started again.
 func (f *foreign) notify() {
 	f.t.Helper()
 	command := "sm-notify"

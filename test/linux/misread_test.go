@@ -1,4 +1,4 @@
-// What happens to Linux's server when siw misreads a trailer while the server reads from us.
+// Linux's server when siw misreads a trailer while the server reads from us.
 
 package linux
 

@@ -1,4 +1,4 @@
-// What programs rely on: POSIX errors, the same results as a local directory, every byte in a file,
+// Semantics that programs rely on: POSIX errors, the same results as a local directory, every byte in a file,
 // and how two mounts see each other.
 
 package mount

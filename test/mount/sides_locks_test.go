@@ -14,8 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// An asker requests locks: two with one name are processes on one client. Linux's server tells them
-// apart by svid alone.
+// An asker requests locks: two with one name are processes on one client. Linux's server distinguishes them by svid alone.
 type asker struct {
 	s    *sides
 	fh   nfs3.FH

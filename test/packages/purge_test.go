@@ -1,4 +1,4 @@
-// What a purge removes, without a system for it.
+// The files that a purge removes, without a system for it.
 
 package packages
 

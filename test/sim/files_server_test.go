@@ -39,7 +39,7 @@ type undo struct {
 // A server is the disk as one run of the server has it.
 type server struct {
 	*disk
-	wrote func(p []byte, off uint64) // tells the trace
+	wrote func(p []byte, off uint64) // adds to the trace
 	dead  bool                       // guarded by disk.mu
 }
 

@@ -1,4 +1,4 @@
-// What a hostile peer or a middlebox does to FPDUs: changes them, and adds others.
+// FPDUs in the hands of a hostile peer or a middlebox: it changes them, and adds others.
 
 package sim
 

@@ -47,7 +47,7 @@ func (p *peer) wantTold() {
 }
 
 // planForgery may choose a Read by p that is answered, before it has been requested, by an attacker
-// who knows where it goes.
+// that knows where it goes.
 func (w *verbsWorld) planForgery(p *peer) {
 	rng := newRand(w.seed, purposeForgery+uint64(p.side))
 	if rng.IntN(4) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {

@@ -1,4 +1,4 @@
-// What bare verbs may have on the wire: which side sends first, and what a fence holds back.
+// Bare verbs on the wire: the side that sends first, and the work that a fence holds back.
 
 package sim
 

@@ -52,8 +52,8 @@ func runTool(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestCallersRights: with an unprivileged user, another one, and root, whom the server trusts to be
-// root, over both transports.
+// TestCallersRights: with an unprivileged user, another one, and root, which the server trusts,
+// over both transports.
 func TestCallersRights(t *testing.T) {
 	for name, tr := range map[string]nfsclient.Transport{"rdma": nfsclient.RDMA, "tcp": nfsclient.TCP} {
 		t.Run(name, func(t *testing.T) {

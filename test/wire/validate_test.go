@@ -218,7 +218,7 @@ func (t *talk) terminate(dir int, layer, code byte) {
 	t.fpdu(dir, append(head, layer, code, 0, 0), false)
 }
 
-// siw's own faults are told from ours.
+// siw's own faults are distinguished from ours.
 func TestValidateKnowsSiw(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A told has the lines shown to the user.
+// told holds the lines that are shown to the user.
 type told []string
 
 func (l *told) add(line string) { *l = append(*l, line) }

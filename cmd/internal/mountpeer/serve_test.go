@@ -47,7 +47,7 @@ type peer struct {
 	dir string
 }
 
-// start mounts a file of zeros if what is a number, and otherwise the directory what.
+// start mounts a file of zeros if its argument is a number, and otherwise the directory of that name.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")

@@ -50,7 +50,7 @@ type rdmaReport struct {
 	IRD            int  `json:"ird"`                  // RDMA Reads at once: the client's
 	ORD            int  `json:"ord"`                  // and the server's
 	CRC            bool `json:"crc"`                  // messages have CRCs
-	PrivateData    bool `json:"private_data"`         // the client has told its sizes (RFC 8797)
+	PrivateData    bool `json:"private_data"`         // the client has sent its sizes (RFC 8797)
 	// Sends invalidate the memory of the client
 	RemoteInvalidation bool `json:"remote_invalidation"`
 }

@@ -38,7 +38,7 @@ type lockReport struct {
 	Path    string `json:"path"`    // "": not known
 	File    string `json:"file"`    // what names the file in its export, in hex
 
-	// held, waiting, or calling: the client is just being told that it has the lock
+	// held, waiting, or calling: the server is calling the client back to grant the lock
 	State string   `json:"state"`
 	Kind  string   `json:"kind"`           // read, write, or share
 	Start uint64   `json:"start"`          // the first byte

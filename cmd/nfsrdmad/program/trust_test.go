@@ -43,7 +43,7 @@ func TestTrustFlags(t *testing.T) {
 	}
 }
 
-// TestHandleKey: directories need a stored key, unless told otherwise by a flag; memory does not.
+// TestHandleKey: directories need a stored key, unless a flag says otherwise; memory does not.
 func TestHandleKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

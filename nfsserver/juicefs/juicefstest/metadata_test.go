@@ -1,4 +1,4 @@
-// What metadata services leave.
+// Files and processes that metadata services leave.
 
 package juicefstest
 

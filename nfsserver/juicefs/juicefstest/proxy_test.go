@@ -1,4 +1,4 @@
-// What passes the proxy.
+// The requests that pass the proxy.
 
 package juicefstest
 

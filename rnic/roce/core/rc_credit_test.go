@@ -192,7 +192,7 @@ func TestPeerWithWrongMSN(t *testing.T) {
 	a.says("SEND Only 7 A; ")
 }
 
-// After a reset a QP reports receives to its next peer only if that peer was told of zero
+// After a reset a QP reports receives to its next peer only if that peer got a count of zero
 // receives. A QP that has ended reports none.
 func TestNoUnsolicitedAcknowledge(t *testing.T) {
 	for _, to := range []State{RESET, ERR} {
