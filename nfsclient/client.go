@@ -20,7 +20,7 @@ type Options struct {
 	Transport Transport // the zero value is RDMA
 
 	// Conns is the number of connections for calls; 0: 1. If there are several, the first carries
-	// little payload, so that small calls do not queue behind bulk data.
+	// at most one transfer's payload, so that a small call queues behind no more than that.
 	Conns int
 
 	// MountPort is the TCP port of the server's MOUNT service. 0: Mount tries the NFS connection

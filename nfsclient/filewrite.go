@@ -55,8 +55,8 @@ func (d *dirty) begin() (m commitMark, needed bool) {
 }
 
 // committed records the verifier of a COMMIT sent after m was taken. It returns ErrLostWrites if
-// data covered by m may be lost. Each Sync in progress at the discovery reports a loss, otherwise
-// the next one.
+// data covered by m may be lost. A loss is reported by each Sync in progress when it is found; if
+// there is none, by the next Sync.
 func (d *dirty) committed(m commitMark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,7 +47,7 @@ func rules(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// TestReplaceUnderLoad: while exports come, go and change their rules no call on a remaining one
+// TestReplaceUnderLoad: while exports come, go and change their rules, no call on a remaining one
 // fails. Each removed file system is closed after its last call.
 func TestReplaceUnderLoad(t *testing.T) {
 	stay := ruled(t, "/stay *(rw,insecure)\n")

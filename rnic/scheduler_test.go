@@ -50,8 +50,8 @@ func TestDeferredIsReported(t *testing.T) {
 	}
 }
 
-// TestHandling: once no handler runs, after a Notify, the handler has had all completions before
-// it, on any goroutine.
+// TestHandling: once Handling is false after a Notify, the handler has polled all completions
+// pushed before that Notify, on whichever goroutine it ran.
 func TestHandling(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})

@@ -88,7 +88,7 @@ type SendWR struct {
 
 	// Source, if not nil, supplies the payload of a Write. SGL then reserves memory for it, which
 	// the provider may overwrite with the payload or leave unchanged. Consecutive Writes may share
-	// a Source. It must not change as long as SGL.
+	// a Source. It must not change for as long as SGL must not.
 	Source Source
 
 	RemoteSTag STag   // Write: target; Read: source; atomics: operand
@@ -123,7 +123,7 @@ type Source interface {
 }
 
 // An AddressHandle is a datagram's destination: a peer's QP, and the key it requires. It must not
-// change as long as a SendWR that names it.
+// change for as long as a SendWR that names it must not.
 type AddressHandle struct {
 	Addr netip.Addr
 	QPN  uint32 // 24 bits; 0xffffff for all members of the group Addr

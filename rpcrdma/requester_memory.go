@@ -21,7 +21,7 @@ type exposure struct {
 	reply *rnic.MR
 	long  *rnic.MR
 
-	longBuf  *mem.Buffer   // the complete call, sent as Position-zero chunk
+	longBuf  *mem.Buffer   // the complete call, sent as a Position-zero chunk
 	replyBuf *mem.Buffer   // the Reply chunk
 	standIns []*mem.Buffer // replace the caller's memory for the peer
 	// exposed: memory was exposed since the last release. Most calls expose none, while the MRs of

@@ -28,8 +28,9 @@ func (rq *requester) isPending(xid uint32) bool {
 	return rq.pending.find(xid) != nil
 }
 
-// takeReply gives a reply to its call and reports whether it did. It drops a reply that matches no
-// call, or not the call's offer. Only a valid reply moves the window (RFC 8166 §3.3.3 [R8166-040]).
+// takeReply gives a reply to its call and reports whether it did. It drops a reply that answers no
+// pending call, or whose chunks do not fit the call's offer. Only a valid reply moves the window
+// (RFC 8166 §3.3.3 [R8166-040]).
 func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 	rq.mu.Lock()
 	k := rq.pending.find(h.XID)

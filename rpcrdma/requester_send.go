@@ -61,7 +61,7 @@ func (k *Call) prepare(t Thresholds) error {
 }
 
 // offer exposes memory for the reply: the sink itself, or a buffer of ours. The sink never serves
-// as Reply chunk: the reply's stream holds more than the item, and is decoded in place.
+// as a Reply chunk: the reply's stream holds more than the item, and is decoded in place.
 func (k *Call) offer(plan chunks.CallPlan) error {
 	m := &k.memory
 	k.offered = plan.Offer == chunks.OfferWrite
@@ -84,7 +84,7 @@ func (k *Call) offer(plan chunks.CallPlan) error {
 }
 
 // exposeArgs exposes the argument items as Read chunks, without padding (RFC 8166 §3.4.5.2
-// [R8166-067]), or a copy of the complete call as Position-zero chunk (RFC 8166 §3.5.3
+// [R8166-067]), or a copy of the complete call as a Position-zero chunk (RFC 8166 §3.5.3
 // [R8166-088]).
 func (k *Call) exposeArgs(form chunks.Form) error {
 	m := &k.memory

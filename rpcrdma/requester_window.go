@@ -205,8 +205,8 @@ func (k *Call) replied() bool {
 
 // promptSends requests deferred Send completions when a goroutine waits for one. Completions of
 // calls are normally deferred: the reply comes later, and the receive loop handles both at once.
-// They are missing in two cases: a reply arrives before the poster has recorded the completion of
-// its Send, or Do has given up.
+// That is too late in two cases: the reply arrived before the goroutine that posted the Send, for
+// its own call or another's, recorded that the Send had left; or Do has given up.
 //
 // Callers may have completed Sends and call it after that. A goroutine beginning to wait for a Send
 // updates unsent before it calls FlushDeferred itself. So one of the two sees the other.

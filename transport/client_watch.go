@@ -11,7 +11,7 @@ import (
 
 // A clientWatch counts events for silence detection. Calls read no clock for it: watchServer
 // compares the counts at each tick.
-type clientWatch struct { // calls in progress
+type clientWatch struct {
 	waiting atomic.Int64  // calls that have begun and not ended
 	answers atomic.Uint64 // replies received
 	probing atomic.Bool   // a probe is running

@@ -120,7 +120,8 @@ func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Accept returns the next connection with a descriptor, and keeps one in reserve.
+// Accept returns the next connection that leaves a descriptor in reserve. With the reserve it can
+// accept, and close, a connection for which there is no other descriptor.
 func (l *reserveListener) Accept() (net.Conn, error) {
 	for {
 		if l.reserve == nil {

@@ -28,8 +28,8 @@ const (
 	minBackground = 16      // lower bound; see background
 	readAhead     = 2 << 20 // bytes of kernel read-ahead, if we may set it
 
-	// Capabilities to request. Writes stay write-through: with a write-back cache the kernel would
-	// own size and times, and break close-to-open consistency.
+	// Capabilities that are off unless requested. Writes stay write-through: with a write-back
+	// cache the kernel would own size and times, and break close-to-open consistency.
 	capabilities = fuse.CAP_ASYNC_DIO | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2 |
 		fuse.CAP_DIRECT_IO_ALLOW_MMAP | fuse.CAP_EXPORT_SUPPORT
 )

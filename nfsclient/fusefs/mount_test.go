@@ -216,7 +216,8 @@ func TestRenameOverOpenDirectory(t *testing.T) {
 	}
 }
 
-// FUSE does not report an open FIFO: it keeps its attributes after removal.
+// FUSE does not report the open of a FIFO. Even so, an open FIFO keeps its attributes after its
+// removal.
 func TestRemovedFIFOIsStillThere(t *testing.T) {
 	m := mount(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond})
 	must.Succeed(t, unix.Mkfifo(m.at("fifo"), 0o640))

@@ -29,8 +29,8 @@ type lockOutcome struct {
 }
 
 // attempt sends one LOCK without waiting for the lock. w is its place in the server's queue; nil or
-// not blocking: none. A killed program does not end the call, because its result would be unknown.
-// The goroutine takes back the lock after the reply.
+// not blocking: none. If ctx ends (a killed program), the call continues, because its result would
+// be unknown: after the reply its goroutine gives back a lock that it took.
 func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
 	// gone is a copy, because ctx must not be used after the return.
 	handed, gone := make(chan lockOutcome), ctx.Done()

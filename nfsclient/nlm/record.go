@@ -55,9 +55,9 @@ const (
 	maxRecord    = 1 << 20          // bytes of a file: about 30 for each network
 )
 
-// monitor prepares notices before the first lock: of the next machine crash, and to the server of
-// the last one. With first the mount has no locks yet, and acts only if there are files. It returns
-// only errors of ctx and stop.
+// Before the first lock, monitor records the server for the notice after the machine's next crash,
+// and sends the notice of the last crash. With first the mount has no locks yet, and acts only if
+// there are files. It returns only errors of ctx and stop.
 func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) error {
 	if l.opt.Stable == nil {
 		return nil

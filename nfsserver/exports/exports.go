@@ -11,9 +11,10 @@
 //	match := file.Exports[0].Match(netip.MustParseAddr(client), nil)
 //	fmt.Println(client, match.Client.Options.String())
 //
-// Parse is strict. An unsupported option is an error with line and column, because a silently
-// ignored rule would give unintended rights. Match chooses among the clients of one export. Neither
-// blocks: host names come from a Resolver, which answers from memory (Names).
+// Parse is strict. Anything unsupported, such as an option or a netgroup, is an error with line and
+// column, because a silently ignored rule would give unintended rights. Match chooses among the
+// clients of one export. Neither blocks: host names come from a Resolver, which answers from memory
+// (Names).
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package exports

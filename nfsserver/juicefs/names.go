@@ -129,7 +129,7 @@ func (f *FS) add(c *nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver.
 	var ino meta.Ino
 	var a meta.Attr
 	if m := f.mark(c.Call, t, period(f.now())); m != 0 {
-		dev, a.Rdev = m, m // a.Rdev: for directories and symbolic links
+		dev, a.Rdev = m, m // a.Rdev: Mknod sets no device number for directories and symbolic links
 	}
 	var all bool // the object is complete
 	no := f.m.Mknod(as(set.UID, set.GID), d.ino, name, kind(t), uint16(set.Mode&nfsserver.ModeAll), 0, dev, target, &ino, &a)

@@ -132,8 +132,8 @@ func TestClientsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestSilenceIsOneStretch: between two distant rounds a machine may have been up. So a silence
-// begins anew after them.
+// TestSilenceIsOneStretch: between two distant rounds a machine may have been up. So the second of
+// two failed probes that far apart begins a new silence.
 func TestSilenceIsOneStretch(t *testing.T) {
 	const gone = 10 * time.Minute
 	for name, c := range map[string]struct {

@@ -120,7 +120,7 @@ func (l lockset) indexFrom(start uint64) int {
 	return at
 }
 
-// of returns o's parts of s.
+// of returns o's locks within s, cut to s.
 func (l lockset) of(o *owner, s span) (held lockset) {
 	for _, h := range l {
 		if h.owner == o && h.overlaps(s) {

@@ -73,7 +73,8 @@ func (f *FS) retire(n *node) {
 		n.close()
 		return
 	}
-	// On the caller's goroutine: one that writes faster than the disk waits for the disk.
+	// If the queue is full, sync on the caller's goroutine: a client that writes faster than the
+	// disk then waits for the disk.
 	if !f.enqueue(n, maxQueuedFlushes) {
 		f.flushNode(n)
 	}

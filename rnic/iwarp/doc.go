@@ -37,9 +37,10 @@ package iwarp
 // taken the last byte the request is complete, and its memory is the caller's again once the
 // completion, which waits for those of older requests, has been polled. At the peer a Send fills
 // the oldest posted receive, a Write the Memory Region that its STag names; no byte is placed
-// before the CRC over its FPDU was right, and none before key, PD, rights and bounds were. Without
-// CRCs the payload of large FPDUs is read from the socket straight to where it belongs
-// (core/direct.go).
+// before key, PD, rights and bounds were checked. With CRCStrict none is placed before the CRC over
+// its FPDU was right either. Otherwise the payload of large FPDUs is read from the socket straight
+// to where it belongs: with CRCs only if the destination is known without the segment's header, and
+// nothing is reported before the CRC was right (core/direct.go).
 //
 // # The life of a Read
 //

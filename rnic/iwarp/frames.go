@@ -1,4 +1,4 @@
-// MPA start-up, the part of both roles: reading a frame, and choosing the modes.
+// MPA start-up, common to both roles: reading a frame, and choosing the modes.
 
 package iwarp
 

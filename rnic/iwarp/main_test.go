@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		code = 1
 	}
-	// A receiver that spins for ever keeps all others of the process from it.
+	// A receiver that spins for ever keeps all others in the process from spinning.
 	if n := rxwait.Spinning(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d receivers still spin\n", n)
 		code = 1

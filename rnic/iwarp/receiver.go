@@ -78,8 +78,8 @@ func (r *receiver) consume() error {
 	return err
 }
 
-// fill reads once. io.EOF comes only on an FPDU boundary. An error stays: it is returned to each
-// goroutine that has the receive right after that.
+// fill reads once. io.EOF comes only on an FPDU boundary. An error other than an interruption
+// stays: each later holder of the receive right gets it.
 func (r *receiver) fill(l link) error {
 	if r.err == nil {
 		r.err = r.read(l)

@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A slowWire delays sending, and notes when it is closed before the end. Later batches answer a
-// peer's repeated message, and can be lost.
+// A slowWire delays each batch, and calls unsent if it is closed before it has sent the first.
+// Later batches answer a message that the peer repeated meanwhile, and can be lost.
 type slowWire struct {
 	sent atomic.Bool
 	udp.Wire

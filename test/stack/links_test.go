@@ -1,5 +1,5 @@
-// SYMLINK and READLINK with targets of every length: inline, as Read chunk, and in a Reply or Write
-// chunk.
+// SYMLINK and READLINK with targets of every length: inline, as a Read chunk, and in a Reply or
+// Write chunk.
 
 package stack
 

@@ -65,8 +65,8 @@ func (s *sinkAs) SetAttr(ctx context.Context, a Attr) error {
 	return s.Sink.SetAttr(ctx, a)
 }
 
-// TestFilesThatCannotBeCompleted: at any failure one line reports it, the old target is unchanged,
-// and no temporary file remains.
+// TestFilesThatCannotBeCompleted: after any failure one line reports it, the old target is
+// unchanged, and no temporary file remains.
 func TestFilesThatCannotBeCompleted(t *testing.T) {
 	fails := func() error { return unix.EIO }
 	for _, c := range []struct {

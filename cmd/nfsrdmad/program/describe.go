@@ -1,4 +1,4 @@
-// The metrics, for the documents.
+// The list of metrics, for the documentation.
 
 package program
 

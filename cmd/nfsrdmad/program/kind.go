@@ -1,4 +1,4 @@
-// Programs that serve other things than directories with the same commands.
+// Programs that serve things other than directories, with the same commands.
 
 package program
 

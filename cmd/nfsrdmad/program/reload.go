@@ -69,7 +69,7 @@ func (r *running) hangup() {
 }
 
 // reload reopens the audit log, applies the exports file, and notifies the log and the service
-// manager. Each is done even if the other fails.
+// manager. The file is applied even if the log cannot be reopened.
 func (r *running) reload() (done reloadReport, err error) {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)

@@ -293,7 +293,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 	families := unitWords(t, "RestrictAddressFamilies")
 	seen := map[string]bool{}
-	// An interrupted call's result is on a separate line.
+	// strace prints a call's result on a separate line if another thread's call came between.
 	for _, m := range regexp.MustCompile(`(?m)^\d+ +(?:<\.\.\. )?([a-z0-9_]+)(?:\(| resumed>)([A-Z_0-9]*).*`).FindAllSubmatch(text, -1) {
 		call, first := string(m[1]), string(m[2])
 		if call == lateCall {

@@ -29,7 +29,7 @@ func (h *Handle) takeErr() error {
 	return err
 }
 
-// Sync makes all data written to the file so far stable, from any Handle (fsync).
+// Sync makes stable all data written to the file so far, through any of its Handles (fsync).
 func (h *Handle) Sync(ctx context.Context) error {
 	f := h.file
 	f.mu.Lock()

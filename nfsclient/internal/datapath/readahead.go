@@ -11,9 +11,9 @@ import (
 // A piece is a range read ahead. It enters the File's list before its READ is sent. It stays until
 // a reader has had all of it, it is old, or it is dropped.
 //
-// No Write has touched a listed piece since before its READ was sent: no piece starts on written
-// data, and a Write drops the pieces it touches. A piece dropped during its READ is stale, and its
-// reply is discarded.
+// No Write has touched a listed piece since before its READ was sent: no piece is begun over
+// written data, and a Write drops the pieces it touches. A piece dropped during its READ is stale,
+// and its reply is discarded.
 type piece struct {
 	file *File
 	off  int64

@@ -87,8 +87,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	// Packets scheduled for retransmission have arrived after all.
 	behind := distance(r.next, r.una) < n
 	r.una = una
-	// A message further back would count as ahead. If more than half of all PSNs were outstanding
-	// after it, the circle would be full.
+	// A message further back would count as ahead. With half of all PSNs outstanding after una the
+	// circle would be full.
 	if distance(una, r.lastMessage) >= halfCircle {
 		r.lastMessage = (una - halfCircle + 1) & maxPSN
 	}
