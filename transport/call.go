@@ -98,7 +98,7 @@ func (c *Call) recycle() {
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
 	c.lane, c.queue, c.running.from = 0, nil, nil
-	c.standing, c.here, c.turn = standsArrived, nil, nil
+	c.standing, c.here, c.turn, c.run = standsArrived, nil, nil, 0
 	c.RDMA, c.Distinct, c.chunkFault, c.ownLoop, c.more = false, false, false, false, false
 	callPool.Put(c)
 }

@@ -24,7 +24,7 @@ const shortCall = 100 * time.Microsecond
 //	                      └──► follower: rest of the batch ─── receives ─── call ─── ...
 //
 // A call keeps the right if waking the follower would cost more (stays). The clock of lead.Leader
-// takes it away if this was wrong, and if a procedure does not call Busy.
+// takes it away if this was wrong. A call that is never busy keeps it until its end.
 type receiver struct {
 	lead lead.Leader
 	row  lead.Row // of single calls; counted by the leader
@@ -118,18 +118,19 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 	return true
 }
 
-// run runs c on the leader's goroutine.
+// run runs c on the leader's goroutine. A call that does not wait needs no run of the leader, and
+// so no clock: a timer that is due soon makes each sleep of a thread cost several microseconds.
 func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
-	run := h.lead.Begin()
-	c.run = run
+	before := h.lead.Latest()
 	if as == standsStays {
+		c.beginRun()
 		h.uncork(c, false)
 		c.since = time.Now()
 	}
 	c.become(as)
 	l := s.run(c)
 	// After the reply, which may be sent together with others when the leader continues.
-	leads = h.lead.End(run)
+	leads = h.lead.Latest() == before || h.lead.End(before+1)
 	if l != nil {
 		h.pool.release(l)
 	}
@@ -160,6 +161,7 @@ func (c *Call) busy(short bool) error {
 	}
 	h := c.here
 	h.uncork(c, short)
+	c.beginRun()
 	switch h.pool.share(c, true) {
 	case shareTaken:
 		if h.stays(c, short) {
@@ -179,6 +181,14 @@ func (c *Call) busy(short bool) error {
 	}
 	c.inside(1)
 	return nil
+}
+
+// beginRun makes c the leader's run, which the clock or Busy can end, unless it is already. The
+// caller is the leader.
+func (c *Call) beginRun() {
+	if c.run == 0 {
+		c.run = c.here.lead.Begin()
+	}
 }
 
 // uncork sends the replies to the calls before c, the last one received, so that they do not wait

@@ -312,8 +312,10 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 // reply queues the reply. The leader flushes before it waits for the peer; other goroutines write
 // at once, unless one already does.
 func (t *tcpConn) reply(c *Call) {
-	// To write a long reply can take as long as the client likes, who may be writing a call itself.
+	// A long reply can take as long as the client likes to read it, and the client may be writing a
+	// call itself.
 	if c.leads() && recordSize(&c.res) > tcpWindow {
+		c.beginRun()
 		c.here.lead.Busy(c.run)
 		c.here = nil
 	}

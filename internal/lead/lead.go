@@ -149,6 +149,9 @@ func (l *Leader) become(from, to moment) bool {
 	return true
 }
 
+// Latest is the number of the latest run that has begun; 0: none has.
+func (l *Leader) Latest() Run { return moment(l.now.Load()).run() }
+
 // Current is the run of the leader that is under way; 0: the leader receives.
 func (l *Leader) Current() Run {
 	if m := moment(l.now.Load()); m.state() >= running {
