@@ -65,12 +65,16 @@ func (q *request) isAt(p string) bool {
 // object; ok is false if there is no nested export the caller may enter. dir is the directory's
 // attributes.
 func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok bool, err error) {
+	if !q.mayCross(name) {
+		return nil, r, at, false, nil
+	}
+	// Before nestedAt, which asks the file system.
+	if err := q.call.Busy(); err != nil {
+		return nil, r, at, false, err
+	}
 	n := q.nestedAt(name)
 	if n == nil {
 		return nil, r, at, false, nil
-	}
-	if err := q.call.Busy(); err != nil {
-		return nil, r, at, false, err
 	}
 	if !n.x.enter() {
 		return nil, r, at, false, ErrBusy // being replaced right now
@@ -93,9 +97,9 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 
 // mayCross reports whether a name may stand for a nested export. A listing then leaves its
 // attributes to LOOKUP.
-func (q *request) mayCross(name []byte) bool {
+func (q *request) mayCross(name string) bool {
 	for _, n := range q.entry.nested {
-		if path.Base(n.x.name) == string(name) {
+		if path.Base(n.x.name) == name {
 			return true
 		}
 	}

@@ -3,7 +3,9 @@
 package nfsserver_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -55,5 +57,68 @@ func TestExportsInside(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An indexedFS has all names in memory, and a disk that is asked by Lookup.
+type indexedFS struct {
+	nfsserver.FS
+	slow  atomic.Bool
+	asked chan struct{} // Lookup has begun
+	goOn  chan struct{}
+}
+
+func (*indexedFS) InUse(nfsserver.Ref) bool { return true }
+
+func (f *indexedFS) LookupInUse(c nfsserver.Cred, r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
+	got, at, err := f.FS.Lookup(c, r, name)
+	return got, at, err == nil
+}
+
+func (*indexedFS) ReadsInUse(nfsserver.Ref) bool { return false }
+
+func (*indexedFS) ReadInUse(nfsserver.Cred, nfsserver.Ref, []byte, uint64) (int, bool) {
+	return 0, false
+}
+
+func (f *indexedFS) Lookup(c nfsserver.Cred, r nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
+	if f.slow.Load() {
+		f.asked <- struct{}{}
+		<-f.goOn
+	}
+	return f.FS.Lookup(c, r, name)
+}
+
+// TestNestedIsLookedForBusy: LOOKUP of a name in memory that a nested export has, too, asks the
+// disk whether it is that export's. Other calls of the connection do not wait for it.
+func TestNestedIsLookedForBusy(t *testing.T) {
+	list := ruled(t, "/srv *(insecure,rw)\n/srv/a/in 127.0.0.1(insecure,ro,nohide)\n")
+	fs := &indexedFS{FS: list[0].FS, asked: make(chan struct{}, 100), goOn: make(chan struct{}, 100)}
+	list[0].FS = fs
+	h := serve(t, nfsserver.Options{Squash: remote, Exports: list})
+	c := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv")
+	c.dir(c.root, "a", 0o777)
+	b := c.dir(c.root, "b", 0o777)
+	c.dir(b, "in", 0o777)
+	c.getattr(b)
+	fs.slow.Store(true)
+	least := time.Hour // without a follower two milliseconds, by the clock
+	for range 30 {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			var res nfs3.LookupRes
+			c.call(nfs3.ProcLookup, &nfs3.LookupArgs{Dir: b, Name: []byte("in")}, &res)
+		}()
+		<-fs.asked
+		began := time.Now()
+		c.getattr(b)
+		least = min(least, time.Since(began))
+		fs.goOn <- struct{}{}
+		<-done
+	}
+	fs.slow.Store(false)
+	if least > time.Millisecond {
+		t.Errorf("a call waits for %v for one that asks the disk, want less", least)
 	}
 }

@@ -106,7 +106,7 @@ func (p *page) entry(de *Dirent) bool {
 	p.dirRoom -= size
 	var attr nfs3.PostOpAttr
 	var fh nfs3.PostOpFH
-	if de.HasAttr && !p.q.mayCross(de.Name) {
+	if de.HasAttr && !p.q.mayCross(string(de.Name)) {
 		attr, fh = postOp(&de.Attr), p.q.srv.postOpFH(p.q.x, &de.Ref)
 	}
 	if !p.take(nfs3.EntryPlusSize(len(de.Name), &attr, &fh)) {
