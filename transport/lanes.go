@@ -92,6 +92,7 @@ type connQueues struct {
 
 	running, waiting int
 	byLane           []*connQueue // nil: no calls there yet
+	withdrawn        bool         // the connection has ended: no goroutine waits for a share
 }
 
 // init creates lane 0 and the named lanes.

@@ -74,9 +74,10 @@ func (p *workerPool) shedLoop(list *Call) {
 	}
 }
 
-// withdraw ends an ended connection's waiting calls.
+// withdraw ends an ended connection's waiting calls. Later calls of Call.Busy do not wait.
 func (p *workerPool) withdraw(conn *connQueues) {
 	p.mu.Lock()
+	conn.withdrawn = true
 	var list []*Call
 	for _, l := range conn.byLane {
 		if l == nil || l.head == nil {

@@ -24,6 +24,7 @@ const (
 	bBusy              // not Inline: waits
 	bBuffer            // waits for memory, then for that time
 	bShed              // like bLong, without an answer for waiting calls
+	bLate              // waits, then is busy, without an answer for waiting calls
 	bProcs
 )
 
@@ -37,7 +38,7 @@ func (b *busyProgram) program() *Program {
 			Lane: func(*Call) int { return 0 }, Busy: func(c *Call) { c.Res.Uint32(resBusy) },
 			Run: func(c *Call) error { return b.run(c, i) }}
 	}
-	p.Procs[bShed].Busy = nil
+	p.Procs[bShed].Busy, p.Procs[bLate].Busy = nil, nil
 	return p
 }
 
@@ -58,6 +59,11 @@ func (b *busyProgram) run(c *Call, i int) (err error) {
 			return err
 		}
 		time.Sleep(pause)
+		if i == bLate {
+			if err := c.Busy(); err != nil {
+				return err
+			}
+		}
 	}
 	b.ran[i].Add(1)
 	c.Res.Uint32(resDone)
@@ -285,6 +291,30 @@ func TestBusyAtTheEnd(t *testing.T) {
 		synctest.Wait()
 		if e := <-l.ends; e.how != "reply" || e.reply[23] == 0 {
 			t.Errorf("the call that waited: %s %x, want an error", e.how, e.reply)
+		}
+		l.expect(t, "the others", 20*time.Second, resDone, resDone, resDone, resDone)
+	})
+}
+
+// TestBusyAfterTheEnd: a call that is busy only after its connection has ended does not wait for
+// its lane.
+func TestBusyAfterTheEnd(t *testing.T) {
+	inLoop(t, func(t *testing.T, l *loopTape) {
+		for range 4 {
+			l.call(t, bLong, 20_000*millisecond, false)
+		}
+		l.call(t, bLate, 1000*millisecond, true)
+		l.s.pool.withdraw(&l.work)
+		l.expect(t, "before it is busy", time.Second-1)
+		time.Sleep(1)
+		synctest.Wait()
+		select {
+		case e := <-l.ends:
+			if e.how != "reply" || e.reply[23] == 0 {
+				t.Errorf("the call that came late: %s %x, want an error", e.how, e.reply)
+			}
+		default:
+			t.Error("the call waits for its lane, want its end")
 		}
 		l.expect(t, "the others", 20*time.Second, resDone, resDone, resDone, resDone)
 	})

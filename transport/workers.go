@@ -60,7 +60,8 @@ type shareResult uint8
 const (
 	shareTaken  shareResult = iota
 	shareQueued             // the call waits for it, and the pool owns it
-	// Calls of the connection and lane have waited in vain, and none in the lane has ended since.
+	// Calls of the connection and lane have waited in vain, and none in the lane has ended since. Or
+	// the connection has ended.
 	shareHopeless
 )
 
@@ -95,7 +96,7 @@ func (p *workerPool) admit(c *Call, begun bool) shareResult {
 		p.begin(l)
 		c.queue = l
 		return shareTaken
-	case l.hopeless() && c.proc.Busy != nil:
+	case begun && l.conn.withdrawn, l.hopeless() && c.proc.Busy != nil:
 		return shareHopeless
 	}
 	if begun {
