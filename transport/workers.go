@@ -60,8 +60,8 @@ type shareResult uint8
 const (
 	shareTaken  shareResult = iota
 	shareQueued             // the call waits for it, and the pool owns it
-	// Calls of the connection and lane have waited in vain, and none in the lane has ended since. Or
-	// the connection has ended.
+	// Calls of the connection and lane have waited in vain, and none in the lane has ended since.
+	// Or the connection has ended.
 	shareHopeless
 )
 
