@@ -27,7 +27,7 @@ func (qp *QP) EnsureReceiver() {
 	}
 }
 
-// FlushDeferred makes the provider report the completions of Deferred work requests soon. A
+// FlushDeferred makes the provider report the completions of HintDeferred work requests soon. A
 // provider without a Scheduler has reported them already.
 func (qp *QP) FlushDeferred() {
 	if qp.scheduler != nil {

@@ -34,7 +34,7 @@ func TestDeferredIsReported(t *testing.T) {
 		var sq SendQueue[int]
 		sq.Init(ep.q, 4, &sync.Pool{New: func() any { return new(SendChunk[int]) }})
 		sq.Open()
-		e := sq.At(sq.Push(&Posted{SendWR: SendWR{Deferred: true}}))
+		e := sq.At(sq.Push(&Posted{SendWR: SendWR{Hint: HintDeferred}}))
 		sq.Begin()
 		e.Done = true
 		if !sq.Retire(nil) || ep.q.OwesNotify() == driven {

@@ -129,7 +129,7 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 				cq.mu.Lock()
 			}
 			fits = cq.put(&WC{QP: (*QP)(sq.q), ID: e.ID, Op: e.Op, Status: e.Status, Len: e.Bytes, Value: e.Value}) && fits
-			due = due || !e.Deferred || e.Status != WCSuccess
+			due = due || e.Hint != HintDeferred || e.Status != WCSuccess
 		}
 		e.SendWR = SendWR{} // releases the memory it points at
 		e.Internal, e.Done, e.Status, e.Value = false, false, WCSuccess, 0

@@ -107,13 +107,22 @@ type SendWR struct {
 
 	Fence      bool // start only when all earlier RDMA Reads are done
 	Unsignaled bool // complete only on failure
-	// Deferred allows a late completion, because no goroutine waits for it: a CQ handler may be
-	// notified with a later one, or by QP.FlushDeferred.
-	Deferred bool
-	// MayCoalesce announces posts by other goroutines: these may run before this one is sent, so
-	// that all leave at once.
-	MayCoalesce bool
+	Hint       Hint // the zero value is right for most
 }
+
+// A Hint lets a provider save work. Without it all is the same, but later or more expensive.
+type Hint uint8
+
+// The hints of a work request.
+const (
+	HintNone Hint = iota
+	// HintDeferred allows a late completion, because no goroutine waits for it: a CQ handler may be
+	// notified with a later one, or by QP.FlushDeferred.
+	HintDeferred
+	// HintCoalesce announces posts by other goroutines: these may run before this one is sent, so
+	// that all leave at once.
+	HintCoalesce
+)
 
 // A Source supplies bytes, for example a file's, that reach this process's memory just before they
 // are sent. It supplies them in order.

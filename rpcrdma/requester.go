@@ -166,7 +166,7 @@ func (rq *requester) send(k *Call) error {
 		return err
 	}
 	// Deferred: the reply comes after this completion; see promptSends.
-	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl, Deferred: true}
+	k.wr[0] = rnic.SendWR{ID: k.id, Op: rnic.OpSend, SGL: k.sgl, Hint: rnic.HintDeferred}
 	if err := rq.c.post(sendWork{call: k}); err != nil {
 		rq.withdraw(k)
 		return rq.c.postError(err)

@@ -12,13 +12,13 @@ import (
 // Reply chunk (RFC 8166 §3.5). m.Stream must begin with the XID. No part of m may lie in the call,
 // because its memory is released before the reply leaves. A reply too large for the offered chunks
 // becomes RDMA_ERROR, and Reply returns ErrTooLarge. Any goroutine may call it; it never blocks.
-func (r *Request) Reply(m chunks.Message) error { return r.reply(m, false) }
+func (r *Request) Reply(m chunks.Message) error { return r.reply(m, rnic.HintNone) }
 
 // ReplyCoalesced is Reply for a caller that expects other replies on the connection at once: other
 // goroutines may run first, so that all replies leave together.
-func (r *Request) ReplyCoalesced(m chunks.Message) error { return r.reply(m, true) }
+func (r *Request) ReplyCoalesced(m chunks.Message) error { return r.reply(m, rnic.HintCoalesce) }
 
-func (r *Request) reply(m chunks.Message, mayCoalesce bool) error {
+func (r *Request) reply(m chunks.Message, hint rnic.Hint) error {
 	if !r.endServed(requestReplying) {
 		return ErrEnded
 	}
@@ -41,7 +41,7 @@ func (r *Request) reply(m chunks.Message, mayCoalesce bool) error {
 	inv := r.invalidated() // before pushStream empties the Read list
 	r.wrs = r.wrs[:0]
 	r.pushItems(m, plan)
-	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, MayCoalesce: mayCoalesce}
+	send := rnic.SendWR{ID: wrReply | r.index, Op: rnic.OpSend, Hint: hint}
 	if inv != 0 && thr.Invalidate { // RFC 8797 §4.1 [R8797-011 R8797-012]
 		send.Op, send.Invalidate = rnic.OpSendInvalidate, inv
 	}

@@ -286,7 +286,7 @@ func TestDeferred(t *testing.T) {
 		runs := 0
 		d.onHandle = func() { runs++ }
 		for range 3 {
-			post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true})
+			post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Hint: rnic.HintDeferred})
 		}
 		if synctest.Wait(); runs > 0 {
 			t.Errorf("%d notifications at once, want 0", runs)
@@ -295,7 +295,7 @@ func TestDeferred(t *testing.T) {
 		if synctest.Wait(); runs != 1 {
 			t.Errorf("%d notifications after FlushDeferred, want 1", runs)
 		}
-		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Deferred: true}, rnic.SendWR{Op: rnic.OpSend})
+		post(t, d.qp, rnic.SendWR{Op: rnic.OpSend, Hint: rnic.HintDeferred}, rnic.SendWR{Op: rnic.OpSend})
 		if synctest.Wait(); runs != 2 {
 			t.Errorf("%d notifications after a Send that is not deferred, want 2", runs)
 		}

@@ -134,7 +134,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 		mine, budget = s.flushEarly(), batchBytes
 	}
 	if mine {
-		if budget == inlineBytes && wrs[len(wrs)-1].MayCoalesce {
+		if budget == inlineBytes && wrs[len(wrs)-1].Hint == rnic.HintCoalesce {
 			runtime.Gosched() // with the turn, so that this goroutine sends their posts
 		}
 		s.tx.runInline(budget)

@@ -27,7 +27,7 @@ func TestTogetherLeavesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range uint64(posts) {
 		wg.Go(func() {
-			if err := a.qp.PostSend(rnic.SendWR{ID: i, Op: rnic.OpSend, SGL: [][]byte{{byte(i)}}, MayCoalesce: true}); err != nil {
+			if err := a.qp.PostSend(rnic.SendWR{ID: i, Op: rnic.OpSend, SGL: [][]byte{{byte(i)}}, Hint: rnic.HintCoalesce}); err != nil {
 				t.Errorf("PostSend: %v", err)
 			}
 		})
