@@ -176,7 +176,7 @@ func TestShortCallsKeepTheRight(t *testing.T) {
 				l.call(t, proc, 10*millisecond, found == 0)
 				time.Sleep(2*lead.Tick - 1)
 				l.want(t, "before the clock finds it", 0, shares)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				l.want(t, "found by the clock", found, shares)
 				l.expect(t, "its end", time.Second, resDone)
 				if proc == bShort {
@@ -306,7 +306,7 @@ func TestBusyAfterTheEnd(t *testing.T) {
 		l.call(t, bLate, 1000*millisecond, true)
 		l.s.pool.withdraw(&l.work)
 		l.expect(t, "before it is busy", time.Second-1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		select {
 		case e := <-l.ends:

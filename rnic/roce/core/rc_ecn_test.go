@@ -44,7 +44,7 @@ func TestMarkedPacketsCauseCNP(t *testing.T) {
 		cnps   int
 		window uint32
 	}{
-		{2, 1e6, 0, 64}, // ECT(0), as we send it
+		{2, 1e6, 0, 64}, // ECN-capable, as we send it
 		{3, 2e6, 1, 32},
 		{3, 2e6 + 49_999, 0, 32}, // too soon after the last CNP
 		{3, 2e6 + 50_000, 1, 16},
