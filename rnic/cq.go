@@ -229,12 +229,12 @@ func (cq *CQ) runTurn(begun bool) (ran, leads bool) {
 	}
 }
 
-// handling reports whether a goroutine runs the handler. Once it does not, after a notify, the
-// handler has had all completions that were added before that notify, whoever ran it: fresh is
-// cleared by the turn's owner alone.
+// handling reports whether a goroutine runs the handler. If it returns false after a notify, the
+// handler has had all completions added before that notify, on whichever goroutine: only the turn's
+// owner clears fresh.
 func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
 
-// settle returns when the handler has had, and done with, all completions that were added before.
+// settle returns once the handler has finished all completions added before the call.
 // Another goroutine may run it, with a round that began before them: the round after that has them.
 // It MUST NOT be called by the handler.
 func (cq *CQ) settle() {
@@ -290,7 +290,7 @@ func (cq *CQ) Wait(ctx context.Context) error {
 	return nil
 }
 
-// owes reports whether completions wait for a handler that nobody is going to run.
+// owes reports whether completions wait for a handler that no goroutine is going to run.
 func (cq *CQ) owes() bool {
 	if !cq.due.Load() || cq.handler.Load() == nil {
 		return false

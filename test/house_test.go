@@ -117,23 +117,13 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// The width of a comment's line, with tabs of four columns. Code and lists in comments may be
-// wider.
-const (
-	maxComment     = 100
-	maxWideComment = 150 // in wide
-)
-
-// wide are folders and files with comments that were written before the limit. The list only
-// shrinks.
-var wide = []string{"cmd", "nfsserver/juicefs", "test/mount", "test/pictures", "test/several", "nfsclient/fusefs/exclusive_test.go", "rnic/roce/core/sim_test.go"}
+// maxComment is the width of a comment's line, with tabs of four columns. Code and lists in
+// comments may be wider.
+const maxComment = 100
 
 func TestCommentWidth(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
-		limit, n := maxComment, 0
-		if in(path, wide...) {
-			limit = maxWideComment
-		}
+		n := 0
 		for line := range strings.Lines(string(src)) {
 			n++
 			text, ok := strings.CutPrefix(strings.TrimSpace(line), "//")
@@ -141,8 +131,8 @@ func TestCommentWidth(t *testing.T) {
 				continue
 			}
 			width := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
-			if width > limit {
-				t.Errorf("%s, line %d: a comment of %d columns, more than %d: wrap it at 100", path, n, width, limit)
+			if width > maxComment {
+				t.Errorf("%s, line %d: a comment of %d columns, more than %d", path, n, width, maxComment)
 			}
 		}
 	})

@@ -159,8 +159,8 @@ func BenchmarkRead1M(b *testing.B) {
 	})
 }
 
-// bulk keeps four of wr going, and ends with a Read of nothing, which tells that
-// the peer has placed all Writes.
+// bulk keeps four of wr in flight, and ends with an empty Read: its completion shows that the peer
+// has placed all Writes.
 func bulk(b *testing.B, x, y *side, wr rnic.SendWR) {
 	slots := make(chan struct{}, 4)
 	wcs := make([]rnic.WC, 16)

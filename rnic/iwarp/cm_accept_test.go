@@ -1,4 +1,4 @@
-// Accept: what ends the wait, and what a listener that ends or fails below us leaves.
+// Accept: the ends of its wait, and listeners that end or fail below us.
 
 package iwarp
 
@@ -82,7 +82,7 @@ func TestAcceptEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestListenerThatEndsByItself: what it accepted before is served, then Accept tells the cause.
+// TestListenerThatEndsByItself: earlier connections are served, then Accept returns the cause.
 func TestListenerThatEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScriptListener()

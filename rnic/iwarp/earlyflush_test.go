@@ -49,7 +49,7 @@ func (a *answerer) batch(msn *uint32, n int) {
 	for range n {
 		a.hearULPDU()
 	}
-	synctest.Wait() // who has answered last has noted it
+	synctest.Wait() // the last answer has been noted
 }
 
 // messages returns the next n of a peer, empty Sends.
@@ -84,8 +84,8 @@ func (a *answerer) row(t *testing.T, msn *uint32) {
 	}
 }
 
-// What was posted for earlyFlushTime leaves with the post after it, once for each batch; what is
-// left leaves in the end.
+// TestLongBatchIsAnsweredInParts: the posts of the first earlyFlushTime leave with the next post,
+// once for each batch. The others leave at the end.
 func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)

@@ -28,8 +28,8 @@ const (
 	startRTR // with the bit above, as initiator: an RTR, a Write or a Read, is offered
 )
 
-// FuzzStartup: modes, how many bytes the peer says at once, then what it says.
-// It ends, with a connection or an error; who says too little is cut off in time.
+// FuzzStartup: the modes, the peer's bytes in each write, then all its bytes. Start-up ends with a
+// connection or an error. A peer that sends too little is cut off in time.
 func FuzzStartup(f *testing.F) {
 	enhanced := mpa.Enhanced{IRD: 4, ORD: 4, PeerToPeer: true, RTRWrite: true}
 	reads := mpa.Enhanced{IRD: 4, ORD: 4, PeerToPeer: true, RTRRead: true}

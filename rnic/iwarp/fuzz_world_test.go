@@ -1,4 +1,4 @@
-// What the conversations of FuzzQP are about: memory of every kind, and posted work.
+// The world of FuzzQP's conversations: memory of every kind, and posted work.
 
 package iwarp_test
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// secret fills what the peer has no right to read, and what lies around regions; no
-// script has such a byte.
+// secret fills memory that the peer has no right to read, and memory around regions. No script has
+// such a byte.
 const secret = 0xee
 
 // Regions by what the peer may do with them.

@@ -1,4 +1,4 @@
-// For whom the receive loop keeps its thread, and who takes from that.
+// When the receive loop keeps its thread, and when it does not.
 
 package iwarp
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What becomes of a message.
+// The fates of a message.
 const (
 	answeredHere  = 'h' // by the handler
 	answeredLater = 'l' // by another goroutine, after a while
@@ -65,8 +65,8 @@ func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 	})
 }
 
-// Where callers wait in this process, what comes is for one of them to go on with, and not for who
-// may keep his thread.
+// TestKeepsNoThreadWhereCallersWait: if callers wait in this process, one of them continues with
+// the input. So the receive loop keeps no thread.
 func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		s := streamOf(d.qp)
@@ -146,7 +146,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	}
 }
 
-// What is large.
+// TestLargeReadsAndWrites: the sizes that count as large.
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
 	large := make([]byte, largeBytes)

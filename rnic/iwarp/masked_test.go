@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A promptSink is told once of each wait, when there was no input.
+// A promptSink is called once for each wait, when there was no input.
 type promptSink struct {
 	roomySink
 	keep bool
@@ -30,7 +30,7 @@ func (s *promptSink) release(_ int, idle bool) {
 	}
 }
 
-// toldOfInput reports whether an epoll instance of this process is to tell of input of fd.
+// toldOfInput reports whether an epoll instance of this process reports input of fd.
 func toldOfInput(t *testing.T, fd int) (told bool) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fdinfo")
@@ -66,8 +66,7 @@ func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	if err := l.c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatalf("SetReadDeadline: %v", err)
 	}
-	// What it waits for comes after it has found nothing, and is read only where something tells of
-	// it.
+	// The input comes after a read that found none, and is read only if an event reports it.
 	read := func(keep bool) {
 		t.Helper()
 		s := &promptSink{keep: keep, idle: func() { _, _ = c.Write([]byte{1}) }}

@@ -1,4 +1,4 @@
-// What is there when: Reads after Writes and Sends, and names that cannot be guessed.
+// Order: Reads after Writes and Sends, and STags that cannot be guessed.
 
 package iwarp
 

@@ -54,7 +54,7 @@ func TestPlainTerminate(t *testing.T) {
 // A closingPipe can end one direction, as TLS can.
 type closingPipe struct {
 	net.Conn
-	linger *int // what SetLinger was told
+	linger *int // the argument of SetLinger
 }
 
 func (closingPipe) CloseWrite() error { return nil }

@@ -102,7 +102,8 @@ func TestRefusedSTag(t *testing.T) {
 	}
 }
 
-// TestNoOtherServices: iWARP has reliable connections alone, and says so to who listens for others.
+// TestNoOtherServices: iWARP has reliable connections alone, and refuses to listen for other
+// services.
 func TestNoOtherServices(t *testing.T) {
 	for _, s := range []rnic.Service{rnic.UC, rnic.UD} {
 		_, err := Open(rnic.DeviceConfig{}).ListenFor(s, "tcp", "127.0.0.1:0")

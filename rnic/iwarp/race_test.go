@@ -1,4 +1,4 @@
-// What must hold while several goroutines are at work.
+// Invariants with several goroutines at work.
 
 package iwarp
 

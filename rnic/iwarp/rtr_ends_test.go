@@ -113,7 +113,7 @@ func TestRTRTransfers(t *testing.T) {
 	}
 }
 
-// TestRTRSendNoReceive: an RTR that the peer has no room for is its fault to tell.
+// TestRTRSendNoReceive: if the peer has no room for an RTR, the peer reports the error.
 func TestRTRSendNoReceive(t *testing.T) {
 	conformance.Proves(t, "R6581-053")
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
@@ -156,9 +156,9 @@ func TestRTRNamed(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestRTRAwaited: a responder says nothing before the RTR, whatever its ULP has posted. Whatever
-// comes first opens the way, a message that was not agreed on too; but not one that is bad, and not
-// silence.
+// TestRTRAwaited: a responder sends nothing before the RTR, even if its ULP has posted work. The
+// first message opens the way, also one that was not agreed on. A bad message does not, and silence
+// does not.
 func TestRTRAwaited(t *testing.T) {
 	conformance.Proves(t, "R5044-133", "R6581-053")
 	write, send, read := tagged(0xc1, 0x40, 1, 0, nil), untagged(0x41, 0x43, 0, 0, 1, 0, nil), untagged(0x41, 0x41, 0, 1, 1, 0, readReq(0, 0, 0, 1, 0))

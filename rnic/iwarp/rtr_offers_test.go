@@ -1,5 +1,4 @@
-// The peer-to-peer model as initiator, byte by byte: what is offered, what is chosen, what is said
-// first.
+// The peer-to-peer model as initiator, byte by byte: the offer, the choice, the first message.
 
 package iwarp
 
@@ -40,8 +39,8 @@ func (r RTR) flags() string {
 	return fmt.Sprintf("%04x%04x", ird, ord)
 }
 
-// offers has a QP of ours begin with a hand-made responder, which has heard its
-// Request and says reply. What becomes of it comes out of the channel.
+// offers connects a QP of ours to a hand-made responder, which has read its Request and sends
+// reply. The channel gets the result.
 func offers(t *testing.T, ctx context.Context, r RTR, reply string) (*script, chan error) {
 	t.Helper()
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
@@ -57,8 +56,8 @@ func offers(t *testing.T, ctx context.Context, r RTR, reply string) (*script, ch
 	return s, ended
 }
 
-// TestRTRChosen: every offer against every Reply. What both name is said, the cheapest
-// of it; where there is none the peer is told so and hears nothing else.
+// TestRTRChosen: every offer against every Reply. The cheapest RTR that both name is sent. If there
+// is none, the peer gets an error and nothing else.
 func TestRTRChosen(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R6581-016", "R6581-045", "R6581-047", "R6581-048")
 	for offered := RTRWrite; offered <= RTRAny; offered++ {
@@ -259,7 +258,7 @@ func TestRTRThenEnd(t *testing.T) {
 	s.wantEnd(t, io.EOF)
 	opened := make(chan struct{})
 	close(opened)
-	for range 20 { // which of the two is seen first is nobody's choice
+	for range 20 { // either of the two can be seen first
 		if err := streamOf(s.qp).sayReady(t.Context(), opened); err != nil {
 			t.Fatalf("sayReady: %v", err)
 		}

@@ -1,4 +1,4 @@
-// Start-up: what is agreed on, in every combination, and what MUST NOT be sent before.
+// Start-up: the agreed modes, in every combination, and bytes that MUST NOT be sent before.
 
 package iwarp
 
@@ -208,8 +208,8 @@ func TestSilentBeforeReply(t *testing.T) {
 	s.wantSegment(untagged(0x41, 0x43, 0, 0, 1, 0, nil))
 }
 
-// TestGoneBeforeReply: a QP that is closed while its peer accepts is an error of ours
-// that has no code of its own; the peer is told.
+// TestGoneBeforeReply: a QP closed while its peer accepts is a local error without a code of its
+// own. The peer gets a report.
 func TestGoneBeforeReply(t *testing.T) {
 	conformance.Proves(t, "R6581-014", "R6581-055")
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}

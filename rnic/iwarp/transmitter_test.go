@@ -1,4 +1,4 @@
-// Who goes on when the receive loop has sent as much as it may.
+// The transmit loop continues when the receive loop has sent as much as it may.
 
 package iwarp
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A takingLink takes everything, if there is somebody to read it or not.
+// A takingLink accepts every write, with or without a reader.
 type takingLink struct {
 	link  // nil: nothing is read
 	calls int
@@ -28,8 +28,8 @@ func (l *takingLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool
 func (*takingLink) inline() bool { return true }
 func (*takingLink) mss() int     { return 65_480 }
 
-// TestLoopIsNotWokenForNothing: the transmit loop is woken for what is left when the receive loop
-// has sent what it sends at once, and not where nothing is left.
+// TestLoopIsNotWokenForNothing: the transmit loop is woken for the rest after the receive loop's
+// own part, and not if there is no rest.
 func TestLoopIsNotWokenForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -1,4 +1,4 @@
-// What may happen before a batch has left: completions are told.
+// Completions that are reported before their batch has left.
 
 package iwarp
 

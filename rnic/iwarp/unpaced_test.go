@@ -68,8 +68,8 @@ type farConn struct {
 
 func (c farConn) RemoteAddr() net.Addr { return c.remote }
 
-// TestConnectionsOfThisMachineAreNotPaced: those that are dialed on loopback, and those that are
-// accepted from there; who is accepted from elsewhere has what the socket that listens had.
+// TestConnectionsOfThisMachineAreNotPaced: connections dialed on loopback, and those accepted from
+// there. A connection from elsewhere has the congestion control of the listening socket.
 func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,9 +117,9 @@ func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	}
 }
 
-// TestListenerKeepsWhatItCouldNotGiveBack: connections from elsewhere get what the listener has, so
-// one with a congestion control that is not for this process to choose, though whoever opened it
-// could, is left alone.
+// TestListenerKeepsWhatItCouldNotGiveBack: connections from elsewhere inherit the listener's
+// congestion control. So a listener is left alone if this process is not allowed to choose its
+// control, even if the process that opened it could.
 func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		ln, err := net.Listen("tcp", address)

@@ -1,5 +1,5 @@
-// Semantics that programs rely on: POSIX errors, the same results as a local directory, every byte in a file,
-// and how two mounts see each other.
+// Semantics that programs rely on: POSIX errors, the same results as a local directory, every byte
+// in a file, and how two mounts see each other.
 
 package mount
 

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// An asker requests locks: two with one name are processes on one client. Linux's server distinguishes them by svid alone.
+// An asker requests locks: two with one name are processes on one client. Linux's server
+// distinguishes them by svid alone.
 type asker struct {
 	s    *sides
 	fh   nfs3.FH

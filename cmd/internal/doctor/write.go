@@ -107,8 +107,8 @@ func (cu *checkup) writeRead(ctx context.Context, fh nfs3.FH) error {
 	return nil
 }
 
-// writeFinding describes our identity and the server's clock by the new file, whose times were set between
-// begin and made.
+// writeFinding describes our identity and the server's clock by the new file, whose times were set
+// between begin and made.
 func (cu *checkup) writeFinding(attr nfs3.Fattr, mtime, begin, made time.Time) Finding {
 	text := fmt.Sprintf("%s written, committed, read back, compared and removed; our files there belong to %d:%d", size(writeSize), attr.UID, attr.GID)
 	skew := time.Duration(0)

@@ -47,7 +47,8 @@ type peer struct {
 	dir string
 }
 
-// start mounts a file of zeros if its argument is a number, and otherwise the directory of that name.
+// start mounts a file of zeros if its argument is a number, and otherwise the directory of that
+// name.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")

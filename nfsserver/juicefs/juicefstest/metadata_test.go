@@ -24,7 +24,8 @@ func sharedBy(t *testing.T, pid int) (list []string) {
 	return list
 }
 
-// TestPostgresLeavesNoSharedMemory: neither a cluster that runs until the test ends, nor one that was killed and started again.
+// TestPostgresLeavesNoSharedMemory: neither a cluster that runs until the test ends, nor one that
+// was killed and started again.
 func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	var pids []int
 	t.Run("cluster", func(t *testing.T) {

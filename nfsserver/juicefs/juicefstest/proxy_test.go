@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestProxyPassesWholeRequests: of an upload whose sender goes before its end nothing reaches the service, and of one whose sender goes after
-// that all does.
+// TestProxyPassesWholeRequests: of an upload whose sender goes before its end nothing reaches the
+// service, and of one whose sender goes after that all does.
 func TestProxyPassesWholeRequests(t *testing.T) {
 	const size = 1 << 20
 	came := make(chan string, 10)
