@@ -98,6 +98,9 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 	h := c.here
 	switch {
 	case h == nil: // a worker
+	case c.Ctx.Err() != nil: // the connection sent it before it ended
+		s.turn(c)
+		return true
 	case c.proc.Inline:
 		return h.run(s, c, standsHere)
 	case h.stays(c, false): // busy from the start
@@ -140,7 +143,8 @@ func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
 // Busy is called by a procedure before it waits for a disk, a lock, memory or the network; once
 // is enough. From then on the connection's other calls do not wait for this one, and it counts in
 // its lane. If the lane has no free share, Busy waits for one, and returns ErrShed if that is in
-// vain. Then the procedure, which has changed nothing so far, must return that error.
+// vain or the connection ends meanwhile. Then the procedure, which has changed nothing so far, must
+// return that error.
 func (c *Call) Busy() error { return c.busy(false) }
 
 // BusyShortly is Busy for a call that usually waits no longer than waking a thread takes, some
@@ -176,6 +180,11 @@ func (c *Call) busy(short bool) error {
 		if !<-c.turn {
 			return ErrShed
 		}
+		c.inside(1)
+		if c.Ctx.Err() != nil { // as in dispatcher.turn
+			return ErrShed
+		}
+		return nil
 	case shareHopeless:
 		return ErrShed
 	}

@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -317,6 +318,41 @@ func TestBusyAfterTheEnd(t *testing.T) {
 			t.Error("the call waits for its lane, want its end")
 		}
 		l.expect(t, "the others", 20*time.Second, resDone, resDone, resDone, resDone)
+	})
+}
+
+// TestNothingRunsAfterTheEnd: calls that came before their connection has ended, and have not begun
+// then, are dropped. Those that wait for their lane do nothing more, even if they get a share.
+func TestNothingRunsAfterTheEnd(t *testing.T) {
+	inLoop(t, func(t *testing.T, l *loopTape) {
+		ctx, cancel := context.WithCancel(context.Background())
+		l.ctx = ctx
+		for range 5 {
+			l.call(t, bLong, 1000*millisecond, false)
+		}
+		cancel()
+		for range lead.AloneMin {
+			l.receiver.row.Count(false)
+		}
+		for proc := range uint32(bProcs) {
+			l.call(t, proc, 50, true)
+			l.expect(t, "at the end", 0, "drop")
+		}
+		time.Sleep(2 * time.Second)
+		l.want(t, "then", 5, 0)
+		got := map[any]int{}
+		for range 5 {
+			got[l.result()]++
+		}
+		if want := map[any]int{resDone: 4, resBusy: 1}; !maps.Equal(got, want) {
+			t.Errorf("ends of the calls that had begun: %v, want %v", got, want)
+		}
+		if n := l.prog.ran[bLong].Load(); n != 4 {
+			t.Errorf("%d calls were done, want 4", n)
+		}
+		if n := l.s.pool.lanes[1].inside.Load(); n != 0 {
+			t.Errorf("%d calls are inside their procedures, want 0", n)
+		}
 	})
 }
 
