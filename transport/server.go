@@ -218,24 +218,29 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	var drained sync.WaitGroup
-	for _, c := range conns {
-		drained.Go(c.drain)
-	}
+	// A call that hangs where it arrived keeps its connection from ending, too: no wait is without
+	// a limit.
+	drained := each(conns, serverConn.drain)
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
 			go c.close()
 		}
 	})
-	drained.Wait()
-	if !stop() {
+	cut := false
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		cut = true
+	}
+	if !stop() || cut {
 		errs = append(errs, ctx.Err())
 	}
-	var closed sync.WaitGroup
-	for _, c := range conns {
-		closed.Go(c.close)
+	late := time.NewTimer(s.stuckWait)
+	defer late.Stop()
+	select {
+	case <-each(conns, serverConn.close):
+	case <-late.C:
 	}
-	closed.Wait()
 	stuck := s.gone()
 	s.owners.close()
 	s.pool.close(stuck == nil)
@@ -243,7 +248,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(append(errs, stuck)...)
 }
 
-// stuckWait is how long Shutdown waits for procedures after their connections are closed.
+// each calls f for all conns at once. The channel is closed when all have returned.
+func each(conns []serverConn, f func(serverConn)) <-chan struct{} {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for _, c := range conns {
+		all.Go(func() { f(c) })
+	}
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// stuckWait is how long Shutdown waits for connections to close, and then for procedures.
 const stuckWait = 5 * time.Second
 
 // gone waits until no connection is left, for a limited time.

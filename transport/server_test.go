@@ -338,3 +338,38 @@ func TestBadReply(t *testing.T) {
 		}
 	})
 }
+
+// TestShutdownWithHungCall: an Inline procedure that hangs and was never busy holds up Shutdown for
+// a limited time.
+func TestShutdownWithHungCall(t *testing.T) {
+	overEach(t, func(t *testing.T, n network) {
+		entered, hold := make(chan struct{}), make(chan struct{})
+		s := NewServer(ServerConfig{}, &Program{Name: "hung", Number: testProg, Version: testVers, Procs: []Procedure{
+			{Name: "NULL", Inline: true, Idempotent: true, Run: func(*Call) error { return nil }},
+			{Name: "HANG", Inline: true, Idempotent: true, Run: func(*Call) error { close(entered); <-hold; return nil }},
+		}})
+		s.stuckWait = 100 * time.Millisecond
+		addr, done, err := n.serve(s, "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("serve: %v", err)
+		}
+		c := n.client(t, addr, ClientConfig{})
+		go c.Call(context.Background(), testProc(1), words{}, words{}, nil, 0)
+		<-entered
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		over := make(chan error, 1)
+		go func() { over <- s.Shutdown(ctx) }()
+		select {
+		case err := <-over:
+			var stuck *StuckError
+			if !errors.As(err, &stuck) {
+				t.Errorf("Shutdown: %v, want a *StuckError", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("Shutdown does not return")
+		}
+		close(hold)
+		<-done
+	})
+}
