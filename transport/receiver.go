@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/lead"
@@ -11,6 +12,10 @@ import (
 
 // shortCall is how long other calls may wait for one: about the cost of waking a thread.
 const shortCall = 100 * time.Microsecond
+
+// maxParked is the number of a connection's calls that wait in Busy for a share, each with its
+// goroutine. Later calls wait in the queue of their lane, without one, before they begin.
+const maxParked = 8
 
 // A receiver is the right to receive on one connection, and the policy for its calls.
 //
@@ -31,6 +36,8 @@ type receiver struct {
 
 	pool   *workerPool // set once
 	follow func()      // set once: receives from then on, replacing the former leader
+
+	parked atomic.Int32 // calls that wait in Busy for a share of their lane
 }
 
 func (h *receiver) init(p *workerPool, follow func()) {
@@ -101,7 +108,7 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 	case c.Ctx.Err() != nil: // the connection sent it before it ended
 		s.turn(c)
 		return true
-	case c.proc.Inline:
+	case c.proc.Inline && h.parked.Load() < maxParked:
 		return h.run(s, c, standsHere)
 	case h.stays(c, false): // busy from the start
 		switch s.pool.share(c, false) {
@@ -176,8 +183,11 @@ func (c *Call) busy(short bool) error {
 			h.lead.Busy(c.run)
 		}
 	case shareQueued: // c is queued
+		h.parked.Add(1)
 		h.lead.Busy(c.run)
-		if !<-c.turn {
+		granted := <-c.turn
+		h.parked.Add(-1)
+		if !granted {
 			return ErrShed
 		}
 		c.inside(1)

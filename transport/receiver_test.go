@@ -356,6 +356,28 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	})
 }
 
+// TestFewCallsAreParked: of many calls that wait for their lane only some wait with a goroutine.
+// The others have not begun.
+func TestFewCallsAreParked(t *testing.T) {
+	inLoop(t, func(t *testing.T, l *loopTape) {
+		var results []any
+		for range 4 + maxParked {
+			l.call(t, bLong, 1000*millisecond, false)
+			results = append(results, resDone)
+		}
+		l.want(t, "with a share, or parked", 4+maxParked, 4)
+		for range 20 {
+			l.call(t, bLong, 1000*millisecond, true)
+			results = append(results, resDone)
+		}
+		l.want(t, "with 20 more", 4+maxParked, 4)
+		l.expect(t, "at the end", 10*time.Second, results...)
+		if n := l.receiver.parked.Load(); n != 0 {
+			t.Errorf("%d calls are parked at the end, want 0", n)
+		}
+	})
+}
+
 // TestQueuedBeforeItBegins: a call busy from the start and without a share waits without a
 // goroutine.
 func TestQueuedBeforeItBegins(t *testing.T) {

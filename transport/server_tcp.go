@@ -314,7 +314,7 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 func (t *tcpConn) reply(c *Call) {
 	// A long reply can take as long as the client likes to read it, and the client may be writing a
 	// call itself.
-	if c.leads() && recordSize(&c.res) > tcpWindow {
+	if c.leads() && c.standing != standsArrived && recordSize(&c.res) > tcpWindow {
 		c.beginRun()
 		c.here.lead.Busy(c.run)
 		c.here = nil

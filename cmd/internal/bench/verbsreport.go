@@ -13,7 +13,7 @@ import (
 type VerbsReport struct {
 	// of Writes and Reads: operations in flight, unless the figure has its own
 	Depth   int            `json:"depth"`
-	Raw     rawReport      `json:"raw_tcp,omitzero"` // iWARP's yardstick
+	Raw     rawReport      `json:"raw_tcp,omitzero"` // the yardstick of iWARP
 	UDP     udpReport      `json:"raw_udp,omitzero"` // of RoCE's
 	Figures []*verbsFigure `json:"figures"`          // a row for each mode and test
 	// UCX beside it; none: not installed, or ucx_error

@@ -17,7 +17,7 @@ import (
 // fields have their bytes.
 type Object struct {
 	Name       string  `json:"name"`                  // without its directory
-	NameBase64 string  `json:"name_base64,omitempty"` // a non-UTF-8 name's bytes
+	NameBase64 string  `json:"name_base64,omitempty"` // the name's bytes, if they are no UTF-8
 	Directory  string  `json:"directory,omitempty"`   // as it was typed, and what is below
 	Type       string  `json:"type"`                  // such as regular file, directory or symbolic link
 	Mode       string  `json:"mode"`                  // octal
@@ -30,7 +30,7 @@ type Object struct {
 	Fileid     uint64  `json:"fileid"`                // the inode number
 	Device     *Device `json:"device,omitempty"`      // of device files
 	Target     *string `json:"target,omitempty"`      // of a symbolic link
-	// a non-UTF-8 target's bytes
+	// the target's bytes, if they are no UTF-8
 	TargetBase64 string    `json:"target_base64,omitempty"`
 	Handle       string    `json:"handle,omitempty"` // of NFS, in hex: of stat
 	Atime        time.Time `json:"atime"`            // the last access

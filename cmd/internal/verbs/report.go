@@ -74,7 +74,7 @@ type PerfReport struct {
 	Messages int     `json:"messages"`                         // that were sent, or have come: UC and UD lose some
 	Average  float64 `json:"mib_per_s,omitempty"`              // of bandwidth tests
 	Rate     float64 `json:"million_messages_per_s,omitempty"` // of bandwidth tests
-	// For ib_read_lat's client.
+	// for the client of ib_read_lat
 	Min  text.Micros   `json:"min_seconds,omitempty"`
 	Mean text.Micros   `json:"mean_seconds,omitempty"` // the mean
 	P50  text.Micros   `json:"p50_seconds,omitempty"`  // half took at most this
