@@ -32,8 +32,8 @@ func (f *hangingFS) Close() error {
 	return f.FS.Close()
 }
 
-// TestShutdownKeepsTheFSOfAHungCall: a call hangs where it arrived, in no lane. Shutdown reports the
-// export, and Close leaves its FS open, because the call may still use it.
+// TestShutdownKeepsTheFSOfAHungCall: a call hangs where it arrived, in no lane. Shutdown reports
+// the export, and Close leaves its FS open, because the call may still use it.
 func TestShutdownKeepsTheFSOfAHungCall(t *testing.T) {
 	f := &hangingFS{FS: memory(t), entered: make(chan struct{}), ends: make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: f}}})
