@@ -7,10 +7,14 @@ import (
 	"go/parser"
 	"go/token"
 	"math"
+	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
+
+	host "github.com/nfsrdma/nfsrdma/test/machine"
 )
 
 // Limits for the comments of all code but tests, for each 1,000 of their words.
@@ -206,3 +210,55 @@ func TestCommentsAreChecked(t *testing.T) {
 var unplainComments = []string{
 	"test/linux/cmd/locker/main.go", // the name of a word of its language
 }
+
+// unplainProse are words that documents do without. Users and hosts are persons there, and may have
+// the relative pronoun of persons.
+var unplainProse = regexp.MustCompile(`(?i)\b(told|somebody|whoever)\b`)
+
+// quotation is code, such as a message, and other words in quotation marks.
+var quotation = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
+
+// TestDocumentsNameThings checks the sentences and table cells of documents.
+func TestDocumentsNameThings(t *testing.T) {
+	for _, doc := range append(documents(t), "../CHANGELOG.md") {
+		if quotes(doc) || strings.HasPrefix(doc, "../"+experiments) {
+			continue
+		}
+		src, err := os.ReadFile(doc)
+		if err != nil {
+			t.Errorf("os.ReadFile: %v", err)
+			continue
+		}
+		p := readPage(string(src))
+		for _, s := range append(p.sentences, p.cells...) {
+			if w := unplainProse.FindString(quotation.ReplaceAllString(s, "")); w != "" {
+				t.Errorf("%s: %q in %q", doc, w, s)
+			}
+		}
+		for _, s := range p.sentences {
+			if clauseOpening.MatchString(s) {
+				t.Errorf("%s: a sentence begins with a clause: %q", doc, s)
+			}
+		}
+	}
+}
+
+// TestSubjects checks the subjects of the latest commits, where the history is at hand.
+func TestSubjects(t *testing.T) {
+	out, err := exec.Command("git", "-C", "..", "log", "-20", "--no-merges", "--format=%s").Output()
+	if err != nil {
+		host.Skip(t, "no history of the sources: "+err.Error())
+	}
+	for subject := range strings.Lines(string(out)) {
+		subject = strings.TrimSpace(subject)
+		if n := len(subject); n > maxSubject {
+			t.Errorf("%q has %d bytes, more than %d", subject, n, maxSubject)
+		}
+		if w := unplainProse.FindString(subject); w != "" {
+			t.Errorf("%q in the subject %q", w, subject)
+		}
+	}
+}
+
+// maxSubject is the length of a commit's subject, in bytes.
+const maxSubject = 72

@@ -38,7 +38,7 @@ var limits = []struct {
 	{"Locks", []limit{
 		{"time after a restart in which clients can only reclaim locks", "nfsserver/nlm", "defaultGrace", "ns"},
 		{"time without an answer after which a client's locks can end, if others wait for them", "nfsserver/nlm", "defaultGone", "ns"},
-		{"time after a restart in which clients with locks are told of it", "nfsserver/nlm", "notifyFor", "ns"},
+		{"time after a restart in which clients with locks get the notice", "nfsserver/nlm", "notifyFor", "ns"},
 		{"name of a client", "nfsserver/nlm", "maxHostName", "bytes"},
 		{"locks in `nfsrdmad locks`", "cmd/nfsrdmad/program", "maxLocks", ""},
 	}},
@@ -84,7 +84,7 @@ func writeLimits(w *writer, m *module, p Programs) error {
 	if err != nil {
 		return err
 	}
-	w.line("What attackers can use up, and how limits depend on each other: [security](../security.md#limits).")
+	w.line("The resources that attackers can use up, and the limits that depend on each other: [security](../security.md#limits).")
 	w.line("\n## Limits with a flag\n\nFlags of [nfsrdmad serve](commands.md#nfsrdmad-serve).")
 	w.table("Flag", "Default", "Meaning")
 	for _, name := range limitFlags {
