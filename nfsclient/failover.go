@@ -120,7 +120,8 @@ func (g *group) try(turn int, addr string) {
 	g.turn, g.addr, g.left, g.settled = turn, addr, nil, false
 }
 
-// begin makes the Client's connections move together, and calls leave at each move.
+// begin makes the Client's connections move together from now on, with a call of leave at each
+// move.
 func (g *group) begin(conns []*conn, leave func()) {
 	g.mu.Lock()
 	for _, k := range conns {

@@ -150,7 +150,7 @@ func (m *lockManager) cached() (*transport.Client, error) {
 // search. A mount that waits for a dead server waits here too, like Linux's client, which calls
 // lock managers as hard mounts do.
 func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
-	var starting time.Time // a restarted server may lack it until then
+	var starting time.Time // until then a restarted server may still lack its lock manager
 	for {
 		before := c.conns[0].Figures().Connects
 		conn, own, err = c.searchLockManager(ctx)

@@ -80,7 +80,7 @@ func (h *host) transports(f func(t *testing.T, dial func(transport.Cred) *client
 	}
 }
 
-// wantFacl compares getfacl's output for a file, without the trailing comments.
+// wantFacl compares getfacl's output for a file, without the header.
 func (v *volume) wantFacl(name string, want ...string) {
 	v.Helper()
 	if got := strings.Fields(v.acl(name)); !slices.Equal(got, want) {

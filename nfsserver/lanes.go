@@ -21,8 +21,8 @@ const (
 	quickWrite = 16 << 10
 )
 
-// laneByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet. A forged
-// one may wait in an export's lane, and learns nothing.
+// laneByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet. A call
+// with a forged handle may wait in an export's lane, but its sender learns nothing.
 func (s *Server) laneByHandle(c *transport.Call) (lane int) {
 	args := *c.Args
 	b := args.Opaque(nfs3.FHSize) // no FH: done for each call, so it avoids the copy

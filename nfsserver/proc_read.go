@@ -53,7 +53,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
 			return err // without permission the caller does not learn where the end is
 		}
-		// EOF follows from these attributes alone, because the file may have grown since. Clients
+		// EOF follows from the attributes read above, even if the file has grown since. Clients
 		// treat an empty reply without EOF as an I/O error (RFC 1813 §3.3.6).
 		res.EOF = a.Offset >= at.Size
 		return nil

@@ -36,7 +36,7 @@ type CQ struct {
 	// can take over. It belongs to the owner.
 	follow func()
 
-	onTurn func(from, to int32) // not nil in tests: called for each arrow of the drawing
+	onTurn func(from, to int32) // not nil in tests: called for each change of turn (an arrow of the drawing below)
 }
 
 // The turn of a CQ's handler. One goroutine owns it while it is not idle. The owner can change

@@ -4,7 +4,7 @@ package rpcrdma
 
 import "errors"
 
-// Errors returned by Do and Reply, beside context errors. Only ErrClosed, returned as a
+// Errors returned by Do and Reply, in addition to context errors. Only ErrClosed, returned as a
 // *ClosedError, means that the connection is unusable. ErrChunk and ErrVersion are permanent: the
 // same call would fail again.
 var (

@@ -35,7 +35,7 @@ type requester struct {
 	credits   credits      // inflight = the number of calls holding a credit
 	pending   pendingCalls // calls in a pending state, by XID; no two have the same
 	calls     []*Call      // all calls ever made; the index is in a call's work request id
-	free      *Call        // idle calls for reuse, linked by Call.next; empty once ended
+	free      *Call        // idle calls for reuse, linked by Call.next; nil once the requester has ended
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
 	answered  int64        // calls ended by a reply, an error or the connection; only grows
 	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it

@@ -55,7 +55,8 @@ func TestCitations(t *testing.T) {
 	}
 }
 
-// requirementSections is "RFC section" of each requirement in the catalogue.
+// requirementSections returns the RFC and section of each requirement in the catalogue, such as
+// "6581 9.1".
 func requirementSections(t *testing.T) map[string]string {
 	t.Helper()
 	tables, err := filepath.Glob("conformance/rows/*.tsv")

@@ -74,8 +74,9 @@ type udpFrom struct {
 	size   int
 }
 
-// mayHave reports whether a reply of that many bytes may be sent. The kernel accepts no datagram
-// with a loopback address from outside.
+// mayHave reports whether a reply of that many bytes may be sent. One longer than the call would
+// amplify an attack by a forged source. A loopback source is not forged: the kernel accepts no such
+// datagram from outside.
 func (f *udpFrom) mayHave(reply int) bool {
 	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
 }

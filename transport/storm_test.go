@@ -55,7 +55,7 @@ func stormCall(c *Client, b []byte) error {
 		want := sum(b[:size])
 		out := words{0, 0}
 		err := c.Call(ctx, testProc(tWrite), &writeArgs{b[:size]}, out, nil, 0)
-		clear(b) // it is ours again, and a late reader must see the old content
+		clear(b) // b is ours again: what is still sent of the call must have the old content
 		if err == nil && (int(out[0]) != size || out[1] != want) {
 			return errors.New("WRITE came out wrong")
 		}

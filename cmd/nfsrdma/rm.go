@@ -126,8 +126,8 @@ func (r *remover) remove(ctx context.Context, o session.Operand) error {
 	return nil
 }
 
-// slashed returns the error for a path with a trailing slash that is not a directory. A link to a
-// directory is kept even with -r: the directory's files have other paths.
+// slashed returns the error for a path with a trailing slash that is not a directory. Even with -r,
+// neither a link to a directory nor the files in that directory are removed.
 func (r *remover) slashed(ctx context.Context, o session.Operand) error {
 	if _, err := o.FS.Stat(ctx, o.Path); err == nil && !r.recursive {
 		return syscall.EISDIR

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A bill is the document, with the CycloneDX fields in use.
+// A bill is a bill of materials, with those CycloneDX fields that are in use.
 type bill struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`

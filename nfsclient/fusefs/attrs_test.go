@@ -235,9 +235,9 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	})
 }
 
-// Attributes that arrive during our operation on a directory may include a foreign name, which
-// nothing shows later. So the names are void after their deadline, unless the attributes before
-// prove that all changes were ours.
+// Attributes that arrive during our operation on a directory may already count a change by another
+// client, and nothing shows that later. So the names that we know are void after their deadline,
+// unless the attributes from before our operation prove that all changes were ours.
 func TestChangeBesideOthersCalls(t *testing.T) {
 	one, two, three := dirVersion(1), dirVersion(2), dirVersion(3)
 	for _, c := range []struct {

@@ -112,9 +112,9 @@ func (n *node) gives(s *nfs3.Sattr) bool {
 	return s.SetUID && s.UID != n.attr.UID || s.SetGID && s.GID != n.attr.GID
 }
 
-// mergeDeferred merges the deferred changes into s if one call can make both. The caller then calls
-// endDeferred. It leaves out a deferred owner, because servers clear set-id bits if a call sets
-// mode and owner.
+// mergeDeferred merges the deferred changes into s if one call can make both, and returns them; the
+// caller then has to call endDeferred. A deferred owner is left out, because servers clear set-id
+// bits if a call sets mode and owner.
 func (n *node) mergeDeferred(who *caller, s *nfs3.Sattr) *deferredSetattr {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -115,8 +115,9 @@ func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 
 // fillPlus adds an entry's node and attributes to the reply. If we have changed names since the
 // page was read, the entry stays a plain name (node 0), which the kernel looks up on use. If
-// another client has, as the page's own attributes may show, the node gets timeout 0. The kernel
-// then asks at once, but drops a cached negative entry.
+// another client has changed names, as the page's own attributes may show, the node gets timeout 0.
+// The kernel then looks the name up on use as well, but unlike for a plain name also drops a cached
+// negative entry.
 func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	l := h.list
 	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {

@@ -72,7 +72,7 @@ func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*Mou
 		return nil, err
 	}
 	f.server = m.server
-	f.stopSleepWatch = f.watchSleep() // uses f.server, like all serving code
+	f.stopSleepWatch = f.watchSleep() // after f.server is set: this and all serving code use it
 	serve(m.server, dir, func() {
 		f.stop()
 		close(m.served)

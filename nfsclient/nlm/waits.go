@@ -89,8 +89,9 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 		if w.queued {
 			l.takeBack(w.owner, w, w.span, l.lockedIn(w.owner, w.span))
 		}
-		// Not earlier: a GRANTED that crosses CANCEL must be accepted. After a DENIED the server
-		// may release the bytes that restore has just locked again.
+		// Only after takeBack: until then a GRANTED that crosses CANCEL must be accepted. If we
+		// answered it with DENIED, the server might release the bytes that restore has just locked
+		// again.
 		l.dequeue(w)
 	})
 	late := time.NewTimer(cancelWait)

@@ -50,7 +50,7 @@ func (f *File) Readlink() (string, error) {
 // Read reads from the position on.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.File.Read(p)
-	if err == io.EOF { //nolint:errorlint // an error that wraps one is not the end of the file
+	if err == io.EOF { //nolint:errorlint // an error that wraps io.EOF is not the end of the file
 		return n, err
 	}
 	return n, wire(err)

@@ -131,7 +131,7 @@ func (t *tree) gone(dir nfsserver.Ref, name string) {
 func (t *tree) stale(r nfsserver.Ref) {
 	t.Helper()
 	_, err := t.Getattr(r)
-	for range 100 { // a busy server does not know yet, now and then, and returns ErrBusy
+	for range 100 { // a busy server may return ErrBusy before it knows that r is gone
 		if !errors.Is(err, syscall.ENOMEM) {
 			break
 		}

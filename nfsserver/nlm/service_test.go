@@ -111,7 +111,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	if err := fcntl(unix.F_WRLCK, span{9, 9}); err != nil {
 		t.Errorf("what it has not: %v", err)
 	}
-	// A client waiting for a program gets the lock once the program's lock is gone.
+	// A client that waits for a lock of a local program gets it once the program has released it.
 	p.want("LOCK that waits", p.block(fh, 7, 4, 4, true), nlm4.Blocked)
 	time.Sleep(10 * r.locks.pause) // some polls in vain
 	if err := fcntl(unix.F_UNLCK, span{0, lastByte}); err != nil {

@@ -50,7 +50,7 @@ func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a po
 	}
 	defer f.cache.release(n)
 	if !f.creds.Switches {
-		n.mu.Lock() // openOwn puts back the mode that it found
+		n.mu.Lock() // openOwn would undo the change by restoring the mode that it found
 		defer n.mu.Unlock()
 	}
 	defer n.grants.forget()

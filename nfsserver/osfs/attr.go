@@ -109,7 +109,7 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 		}
 	}
 	if !f.creds.Switches {
-		n.mu.Lock() // openOwn puts back the mode that it found
+		n.mu.Lock() // openOwn would undo the change by restoring the mode that it found
 		defer n.mu.Unlock()
 	}
 	defer n.grants.forget()

@@ -26,9 +26,9 @@ func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	return eintr.RetryN(func() (int, error) { return unix.Pread(fd, p, off) })
 }
 
-// preadCold reads through the ring. ok is false if it cannot: there is no ring, it is full, its
-// kernel (5.5) has no such operation, or the file makes the read fail. pread(2) then reports the
-// error.
+// preadCold reads through the ring. ok is false if there is no ring, the ring is full, the kernel
+// (5.5) has rings without this operation, or reading the file fails. In the last case the caller's
+// pread(2) reports the error.
 func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	r := f.cold.take()
 	if r == nil {

@@ -32,8 +32,8 @@ const (
 	// reclaimStep nodes are closed when descriptors have run out: enough for the next calls too,
 	// while close(2) takes no more than a few hundred microseconds.
 	reclaimStep = 32
-	// closeWait bounds the wait for another FS to close files: its file system may be an
-	// unresponsive program or machine, and the caller has nothing to do with it.
+	// closeWait bounds the wait until another FS has closed files. That FS may depend on an
+	// unresponsive program or machine, with which the caller has nothing to do.
 	closeWait = 100 * time.Millisecond
 	// maxQueuedFlushes limits the files waiting to be synced and closed. Beyond 32 each caller
 	// syncs its own, unless it sends replies (holdDeferred): a writer that outruns the disk then

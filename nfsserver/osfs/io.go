@@ -156,9 +156,9 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 }
 
 // syncer returns a descriptor of n for a sync, an open one if possible. It returns -1 if n is
-// neither file nor directory, or if this process cannot open it. That is no failure, because the
-// change itself was possible: with a mode without the owner's bits, in a directory that cannot be
-// listed, or without free descriptors.
+// neither file nor directory, or if this process cannot open it. The latter is no failure, because
+// such an n can still have been changed: a file whose mode lacks the owner's bits, a directory that
+// cannot be listed, or anything when no descriptor is free.
 func (f *FS) syncer(n *node) (int, error) {
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
 		return -1, nil

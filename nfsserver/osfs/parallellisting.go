@@ -196,8 +196,8 @@ func (s *parallelListing) await(k int) {
 	pause(func() bool { return s.done[k].Load() || s.describeAhead() && s.done[k].Load() })
 }
 
-// describeAhead describes the first unclaimed part after the emitted one, and reports whether there
-// was one. A part's place in ahead is free as soon as its former part has been emitted.
+// describeAhead describes the first unclaimed part after the one being emitted, and reports whether
+// there was one. Part k takes the place in ahead of part k-partsAhead, which has been emitted.
 func (s *parallelListing) describeAhead() bool {
 	at := int(s.at.Load())
 	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {

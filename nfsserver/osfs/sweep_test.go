@@ -273,7 +273,8 @@ func TestOneBudget(t *testing.T) {
 	}
 }
 
-// TestOutOfDescriptors: when the process has none left, idle files are closed and the call goes on.
+// TestOutOfDescriptors: when the process has no descriptor left, idle files are closed and the call
+// goes on.
 func TestOutOfDescriptors(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{CacheFiles: 4096})
 	other := newFS(t, t.TempDir(), Options{CacheFiles: 4096})

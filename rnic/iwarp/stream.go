@@ -135,7 +135,7 @@ func (s *stream) PostSend(wrs []rnic.Posted) error {
 	}
 	if mine {
 		if budget == inlineBytes && wrs[len(wrs)-1].Hint == rnic.HintCoalesce {
-			runtime.Gosched() // with the turn, so that this goroutine sends their posts
+			runtime.Gosched() // others post while this goroutine holds the turn, and it sends their work too
 		}
 		s.tx.runInline(budget)
 	}

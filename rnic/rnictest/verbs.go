@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Verbs tests a provider by the verbs alone.
+// Verbs tests a provider through its verbs alone.
 func Verbs(t *testing.T, b Bed) {
 	for _, c := range []struct {
 		name string

@@ -28,7 +28,7 @@ type receiver struct {
 	batch   []*endpoint // that the packets are for
 	next    int         // in batch: the first whose handlers have not run
 	ran     bool        // a handler has run
-	held    bool        // the turn to transmit is held
+	held    bool        // this receiver holds the turn to transmit
 }
 
 // packetsPerTurn is how many packets to handle before sending the results. A peer with its whole

@@ -98,9 +98,9 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	})
 }
 
-// registersTwice is the message from 6.1's rxe when it repeats requests without an answer, as it
-// does when a server is started again too slowly: it also registers memory again that is already
-// registered, fails, and sends nothing any more.
+// registersTwice is a message of 6.1's rxe when its requests get no answer and it repeats them, as
+// while a server takes too long to start again. It then also repeats the registration of memory,
+// which fails, and sends nothing any more.
 const registersTwice = `rdma_rxe: rxe_reg_fast_mr: mr->lkey = 0x[0-9a-f]+ not free$`
 
 // rxeManyNames lists a directory of many names, made on the host, in both ways.

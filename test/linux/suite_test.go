@@ -81,8 +81,8 @@ func onUserNetwork(t *testing.T) {
 
 var userNetwork sync.Once
 
-// turns run the tests for different kernels side by side, and those for one kernel one after
-// another.
+// turns has a lock for each kernel: tests for different kernels run side by side, and those for one
+// kernel one after another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
 
 // enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts

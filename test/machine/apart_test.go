@@ -1,4 +1,4 @@
-// A test's own network has its own port 111 and /run.
+// A test in a network of its own has port 111 and /run for itself.
 
 package machine
 

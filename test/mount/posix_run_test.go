@@ -120,7 +120,7 @@ func posixWorker(args []string) error {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			return err
 		}
-		// Another directory's owner is not special: the cases make theirs.
+		// The directory stays root's: a case that needs another owner makes its own directory.
 		wrong, why := c.run(dir), differ[c.name]
 		if why != "" && wrong == "" {
 			wrong = "holds after all, though " + why

@@ -33,7 +33,7 @@ type plan struct {
 	start    time.Duration // wait before the call
 	args     int           // bytes in the stream
 	items    []int         // bytes of each argument item
-	results  int           // bytes in the stream of the reply
+	results  int           // bytes of results in the reply's stream
 	item     int           // bytes in the result item; -1: there is none
 	sink     bool          // the caller has memory for it
 	late     time.Duration // the handler's delay; 0: it answers where it is called

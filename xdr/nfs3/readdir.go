@@ -9,7 +9,7 @@ type ReaddirArgs struct {
 	Dir    FH
 	Cookie uint64 // 0: from the start; otherwise the last seen entry's
 	Verf   Verf   // zero at the start; otherwise the earlier result's
-	Count  uint32 // most bytes of READDIR3resok, without status
+	Count  uint32 // at most this many bytes of READDIR3resok, without status
 }
 
 // EncodeXDR appends the arguments.

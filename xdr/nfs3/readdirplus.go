@@ -13,8 +13,8 @@ type ReaddirplusArgs struct {
 	Dir      FH
 	Cookie   uint64 // 0: from the start; otherwise the last seen entry's
 	Verf     Verf   // zero at the start; otherwise the earlier result's
-	Dircount uint32 // most bytes of entries, without attributes and handles
-	Maxcount uint32 // most bytes of READDIRPLUS3resok, without status
+	Dircount uint32 // at most this many bytes of entries, without attributes and handles
+	Maxcount uint32 // at most this many bytes of READDIRPLUS3resok, without status
 }
 
 // EncodeXDR appends the arguments.

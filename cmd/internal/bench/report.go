@@ -20,7 +20,7 @@ type Report struct {
 	Depth     int           `json:"depth"`             // calls in flight
 	Conns     int           `json:"conns"`             // connections
 	Size      int64         `json:"size_bytes"`        // of the file
-	Block     int64         `json:"block_bytes"`       // for a READ or WRITE in order
+	Block     int64         `json:"block_bytes"`       // of a READ or WRITE in the sequential tests
 	Verified  int64         `json:"verified_bytes"`    // that were compared
 	Raw       *rawReport    `json:"raw_tcp,omitempty"` // for a server on this machine
 	Tests     []*TestReport `json:"tests"`             // in their order

@@ -48,7 +48,7 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	return skip("", "nothing that could be mounted")
 }
 
-// clientLines returns the mount commands of this program, which needs only FUSE from the kernel.
+// clientLines returns the "nfsrdma mount" commands, which need only FUSE from the kernel.
 func (cu *checkup) clientLines(export string) (lines []string) {
 	line := func(words ...string) string {
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })

@@ -74,7 +74,7 @@ func TestRoCEPortInUse(t *testing.T) {
 	switch {
 	case err == nil:
 		defer c.Close()
-	case errors.Is(err, syscall.EADDRINUSE): // another program has it, which serves as well
+	case errors.Is(err, syscall.EADDRINUSE): // another program already has the port, which this test needs anyway
 	default:
 		t.Fatal("this test needs IPv6 on the loopback interface: ", err)
 	}

@@ -106,8 +106,8 @@ func heldError(arg string, m mountctl.Mount) error {
 	return e
 }
 
-// dialServing connects to a mount's process and exchanges one message, so the process has surely
-// accepted the connection and will report its end.
+// dialServing connects to a mount's process and exchanges one message. Only then has the process
+// surely accepted the connection, and will report on it when the process ends.
 func dialServing(m mountctl.Mount) (*mountctl.Conn, error) {
 	c, err := mountctl.Dial(m)
 	if err != nil {

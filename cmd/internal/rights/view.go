@@ -165,7 +165,7 @@ const (
 	rootCure  = "no_root_squash in exports(5); nfsrdmad: --no-root-squash"
 )
 
-// name returns the user in messages.
+// name returns what messages call the user.
 func (v *View) name() string {
 	if v.UID == 0 {
 		return "root"

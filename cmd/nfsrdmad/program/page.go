@@ -51,7 +51,7 @@ func pageHeader(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// pageFigures collects the page's present content.
+// pageFigures collects the present content of the metrics page.
 func (m *metrics) pageFigures() (*pageFigures, error) {
 	all, err := m.samples()
 	if err != nil {

@@ -147,7 +147,7 @@ func (b *booted) property(name string) string {
 	return strings.TrimSpace(b.must("systemctl show -P " + name + " nfsrdmad.service"))
 }
 
-// firstCommands are the commands in docs/admin.md that make a server of an empty machine.
+// firstCommands returns the commands in docs/admin.md that turn an empty machine into a server.
 func firstCommands(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/admin.md")

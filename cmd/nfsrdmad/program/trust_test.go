@@ -1,4 +1,4 @@
-// The flags about callers: the resulting Squash, and the lines at the start.
+// The flags that say what callers may do: the resulting Squash, and the lines printed at the start.
 
 package program
 

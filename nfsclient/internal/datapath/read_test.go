@@ -422,7 +422,7 @@ func TestReadAheadStaysInTheFile(t *testing.T) {
 	})
 }
 
-// A View of a piece is the READ's memory.
+// A View of one piece points into the READ's memory.
 func TestViewDoesNotCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &placeModel{model: newModel(t, 1), places: map[*byte]bool{}}

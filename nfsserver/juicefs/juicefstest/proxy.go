@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// A Fault replaces the passing on of a request; nil: pass it on. It may reply to w, or wait until
-// the request's context ends. It reports whether it has replied.
+// A Fault is called before a request is passed on. It may reply through w, or wait until the
+// request's context ends. It reports whether it has replied; if not, the request is passed on. A
+// nil Fault does nothing.
 type Fault func(w http.ResponseWriter, r *http.Request) (answered bool)
 
 // A Proxy passes HTTP requests to a service.

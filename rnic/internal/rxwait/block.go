@@ -31,8 +31,8 @@ type Blocker struct {
 	pfd         unix.PollFd   // memory of a system call
 	time        unix.Timespec // the same
 	own         uint64        // inputs of this receiver
-	others      uint64        // small inputs of other receivers before the latest block
-	large       uint64        // large inputs of the process, then
+	others      uint64        // small inputs of other receivers, when may last counted them
+	large       uint64        // large inputs of the process, when soon last counted them
 	besideLarge wait.Backoff  // active for some blocks after a large input
 	backoff     wait.Backoff
 	yieldSpin   yieldSpin

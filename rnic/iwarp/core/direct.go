@@ -111,7 +111,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 		err = in.do(&a)
 	}
 	if err != nil && in.crc {
-		return 0, nil // refused memory: nothing was touched, and the line above applies
+		return 0, nil // the memory was refused and nothing was touched; this error too is reported later
 	}
 	if err != nil {
 		return 0, in.fail(err, ulpdu, length)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Entry is a line of the table.
+// An Entry is a line of the mount table.
 type Entry struct {
 	ID      int    // of the mount; the kernel reuses it
 	Device  uint64 // of the file system, as in st_dev, unless that is of a subvolume
