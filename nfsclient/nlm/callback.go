@@ -12,31 +12,33 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A server finds a client's lock manager through the port mapper of the client's machine. That
-// registers one program for the machine, most often the kernel's. So the mount listens for
-// callbacks only from its first wait on. If it cannot listen, its requests stay out of the queue
-// and poll.
+// A server finds a client's lock manager through the port mapper of the client's machine. The port
+// mapper registers only one lock manager for the machine, most often the kernel's. So the mount
+// takes that place only at its first wait. If it cannot listen, its requests stay out of the
+// server's queue and poll.
 //
-// A callback proves nothing: any host can call. It only ends a waiter's pause. The lock is granted
-// by the reply to the next LOCK, and a server that has granted it answers at once.
+// A callback proves nothing: any host can call. A callback only ends a waiter's pause, and the
+// waiter sends LOCK again. Only the reply grants the lock; a server that has already granted it
+// answers at once.
 
 // callbacks is the state of listening for GRANTED. Locks.mu guards it.
 type callbacks struct {
-	stop     func()    // ends the listening; nil: not listening
-	starting bool      // listening is about to begin
-	next     time.Time // the earliest next attempt
-	heard    bool      // the server has called, and no lock was granted without a call since
+	stop     func()    // stops listening; nil: not listening
+	starting bool      // a goroutine is about to listen
+	next     time.Time // the earliest next attempt to listen
+	heard    bool      // the server has called back, and has granted no lock without a callback since
 	results  int       // GRANTED_RES calls in flight
-	corrects int       // callbacks for locks not held that way, to be corrected at the server
+	corrects int       // corrections of callbacks in flight: see correct
 }
 
 const (
 	listenRetry = time.Minute
-	maxResults  = 64 // beyond it results are dropped, and the server calls again
-	maxCorrects = 64 // beyond it callbacks are answered so that the server calls again
+	maxResults  = 64 // more results are dropped, and the server calls again
+	maxCorrects = 64 // more callbacks get an answer that makes the server call again
 )
 
-// callable reports whether a request may wait in the server's queue. It starts the listening.
+// callable reports whether a request may wait in the server's queue. It starts listening if
+// necessary.
 func (l *Locks) callable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +66,7 @@ func (l *Locks) listen() {
 	}
 }
 
-// stopListening ends the callbacks.
+// stopListening stops listening for callbacks.
 func (l *Locks) stopListening() {
 	l.mu.Lock()
 	stop := l.callbacks.stop
@@ -85,7 +87,7 @@ func (l *Locks) heard() bool {
 	return l.callbacks.heard
 }
 
-// missed notes a granted lock without a callback: the network loses callbacks.
+// missed notes that a lock was granted without a callback, because the network loses callbacks.
 func (l *Locks) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +130,7 @@ func (l *Locks) sendResult(r *nlm4.Res) {
 	}
 	l.callbacks.results++
 	l.work.Go(func() {
-		// If this call gets lost the server calls back again.
+		// Ignore errors: if this call is lost, the server calls back again.
 		_ = l.opt.Server.NLM(l.ctx, nil, nlm4.ProcGrantedRes, &res, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -137,8 +139,8 @@ func (l *Locks) sendResult(r *nlm4.Res) {
 }
 
 // granting ends the pause of waiters for a callback's lock. On DENIED the server releases the lock
-// or grants it to another client. So it answers GRANTED also for held bytes: the reply to LOCK may
-// have overtaken the callback.
+// or grants it to another client. So granting answers GRANTED also for bytes held already: the
+// reply to LOCK may have overtaken the callback.
 func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	fh, err := nfs3.MakeFH(a.Lock.FH)
 	if err != nil || !bytes.Equal(a.Lock.Owner, l.object) {
@@ -173,10 +175,10 @@ func (l *Locks) granting(a *nlm4.TestArgs) nlm4.Status {
 	return nlm4.Denied
 }
 
-// correct answers a callback for bytes that the owner does not hold that way. Linux's server
-// repeats a callback after a minute if our answer was lost. DENIED would release all of s,
-// including bytes locked since or about to be. So it answers GRANTED, and corrects the server's
-// state when no call about the owner is in flight. The caller holds l.mu.
+// correct answers a callback for bytes that the owner does not hold, or not in this mode. Linux's
+// server repeats a callback after a minute if our answer was lost. DENIED would release all of s,
+// even bytes locked in the meantime. So correct answers GRANTED, and corrects the server's state
+// when no call about the owner is in flight. The caller holds l.mu.
 func (l *Locks) correct(o *owner, s span) nlm4.Status {
 	c := &l.callbacks
 	select {

@@ -28,11 +28,11 @@ type lockOutcome struct {
 	err    error
 }
 
-// attempt sends one LOCK without waiting for the lock. w is its place in the server's queue; nil or
-// not blocking: none. If ctx ends (a killed program), the call continues, because its result would
-// be unknown: after the reply its goroutine gives back a lock that it took.
+// attempt sends one LOCK without waiting for the lock. w is the request's place in the server's
+// queue; nil or not blocking: none. If ctx ends (a killed program), the call continues, because its
+// result would otherwise be unknown. Its goroutine then releases the lock if the reply grants one.
 func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm4.Status, error) {
-	// gone is a copy, because ctx must not be used after the return.
+	// gone is a copy of ctx.Done(), because ctx must not be used after attempt has returned.
 	handed, gone := make(chan lockOutcome), ctx.Done()
 	s, handle := q.span(), q.Handle
 	if w != nil && !w.wantsQueue && !w.entered {
@@ -105,8 +105,8 @@ func (l *Locks) attempt(ctx context.Context, o *owner, q *Request, w *wait) (nlm
 	}
 }
 
-// runAlone runs work while no other call about the owner is in flight. If ctx ends, or such a call
-// is given up, work continues in the background.
+// runAlone runs work while no other call about the owner is in flight. If ctx ends, or another call
+// about the owner is given up, work runs in the background.
 func (l *Locks) runAlone(ctx context.Context, o *owner, silent *giveUp, work func()) error {
 	done := make(chan struct{})
 	l.ref(o)
@@ -128,7 +128,7 @@ func (l *Locks) runAlone(ctx context.Context, o *owner, silent *giveUp, work fun
 	}
 }
 
-// lockedIn returns the owner's locks in s.
+// lockedIn returns the parts of the owner's locks in s.
 func (l *Locks) lockedIn(o *owner, s span) ranges {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +144,8 @@ func (l *Locks) granted(o *owner, s span, handle uint64, seen connID) {
 	l.startWatch(seen)
 }
 
-// startWatch starts detecting server restarts since seen. The first connection is no restart. The
-// caller holds l.mu.
+// startWatch starts detecting server restarts since seen. The first connection does not count as a
+// restart. The caller holds l.mu.
 func (l *Locks) startWatch(seen connID) {
 	l.listenForNotices()
 	if !l.watching {
@@ -165,7 +165,7 @@ func (l *Locks) dropped(o *owner, s span) {
 	l.files[o.fh].wakeAll()
 }
 
-// wakeAll makes the file's waiters ask again. The caller holds Locks.mu.
+// wakeAll makes the file's waiters send LOCK again. The caller holds Locks.mu.
 func (f *file) wakeAll() {
 	close(f.wake)
 	f.wake = make(chan struct{})
@@ -185,12 +185,13 @@ func (l *Locks) unlock(o *owner, s span) {
 	l.dropped(o, s)
 }
 
-// callUntilAnswered repeats a call until the server answers it definitely. If the caller's
-// credentials are refused, for example after a ticket expired, the mount's credentials repeat it.
+// callUntilAnswered repeats a call until the server answers it definitely. If the server refuses
+// the caller's credentials, for example an expired ticket, the call is repeated with the mount's.
 // Otherwise the locks would stay on the server.
 //
-// A server in its grace period may answer only at the end of it. Until then this goroutine has the
-// owner, so it reclaims the owner's locks here, except released (nil: all).
+// A server may answer only at the end of its grace period. Until its answer this goroutine holds
+// the owner's slot and no other can reclaim. So callUntilAnswered reclaims the owner's locks,
+// except released (nil: all).
 func (l *Locks) callUntilAnswered(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
 	who, reclaimed := l.credOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, repeatMost) {
@@ -210,11 +211,11 @@ func (l *Locks) callUntilAnswered(o *owner, released *span, proc uint32, args fu
 	}
 }
 
-// repeatMost bounds the pause before repeating such a call.
+// repeatMost bounds the pause before callUntilAnswered repeats a call.
 const repeatMost = 30 * time.Second
 
 // isRefused reports whether the server has refused a call definitely. A wrapped errno does not
-// count: a lost connection wraps the system's, and the call's result is then unknown.
+// count: the error of a lost connection wraps one, and the call's result is then unknown.
 func isRefused(err error) bool {
 	_, refused := any(err).(syscall.Errno)
 	return refused
@@ -227,7 +228,7 @@ func (l *Locks) restore(o *owner, s span, before ranges) {
 		l.unlock(o, free)
 	}
 	for _, h := range before {
-		// If a lock became shared, others may share it since: then it stays shared.
+		// If LOCK made a lock shared, other owners may share it now: then the lock stays shared.
 		for _, exclusive := range []bool{h.exclusive, false} {
 			h.exclusive = exclusive
 			st := l.retake(o, h)
@@ -283,11 +284,11 @@ func (l *Locks) wire(fh nfs3.FH, svid int32, s span) nlm4.Lock {
 	return nlm4.Lock{Caller: []byte(l.opt.Name), FH: fh.Bytes(), Owner: l.object, Svid: svid, Offset: s.start, Length: s.wireLength()}
 }
 
-// cookie returns a new one: servers treat a call with an earlier cookie as a retransmission.
+// cookie returns an unused cookie: servers treat a call with a used cookie as a retransmission.
 func (l *Locks) cookie() []byte { return binary.BigEndian.AppendUint64(nil, l.cookies.Add(1)) }
 
 // isOwn reports whether a holder is this mount's owner with that svid. Linux's server omits the
-// object and returns its own number as svid: see stillLocked.
+// mount's object and returns a number of its own as svid: see stillLocked.
 func (l *Locks) isOwn(h *nlm4.Holder, svid int32) bool {
 	return h.Svid == svid && (len(h.Owner) == 0 || bytes.Equal(h.Owner, l.object))
 }
@@ -310,12 +311,12 @@ func (l *Locks) holder(fh nfs3.FH, r *testResult) *Holder {
 	return h
 }
 
-// A result keeps only the status of LOCK and UNLOCK.
+// A result is a LOCK or UNLOCK result that keeps only the status.
 type result struct{ nlm4.Res }
 
 func (r *result) DecodeXDR(d *xdr.Decoder) {
 	r.Res.DecodeXDR(d)
-	r.Cookie = nil // part of the message
+	r.Cookie = nil // Cookie points into the message, which is released
 }
 
 // A testResult is a TEST result that outlives the message.

@@ -3,16 +3,16 @@
 package nlm
 
 // A server detects deadlocks only among requests in its queue, not among polling ones. So the mount
-// checks its own requests here, because it knows all its locks. Locks of other mounts in a cycle
-// are only known to the server.
+// checks its own requests here, because it knows all its locks. A cycle through other mounts' locks
+// is not found here: only the server knows those locks.
 //
-// This is for fcntl(2), which has EDEADLK; flock(2) has no such error.
+// The check is for fcntl(2), which has EDEADLK; flock(2) has no such error.
 
-// maxVisits bounds the owners visited.
+// maxVisits bounds the owners visited by one check.
 const maxVisits = 16 << 10
 
-// wouldDeadlock reports whether a wait, which is not pending yet, would wait for its own owner. The
-// caller holds l.mu.
+// wouldDeadlock reports whether w, not pending yet, would wait for its own owner, directly or
+// through other waiting owners. The caller holds l.mu.
 func (l *Locks) wouldDeadlock(w *wait) bool {
 	seen, looks := map[*owner]bool{}, maxVisits
 	for next := []*wait{w}; len(next) > 0; next = next[1:] {

@@ -12,13 +12,13 @@ import (
 
 // The effect of a call without an answer is unknown. So no other call about its owner starts until
 // an UNLOCK is answered (callUntilAnswered): a late call would release newer locks. A soft mount's
-// program must not wait for that. Its next call fails when another call about the owner is given
-// up.
+// program must not wait for this UNLOCK. So its waiting call fails as soon as another call about
+// the owner is given up.
 
-// A giveUp signals the next abandoned call about an owner.
+// A giveUp signals the next given-up call about an owner.
 type giveUp struct {
-	done chan struct{} // closed by that call
-	err  error         // of that call, set before
+	done chan struct{} // closed by the given-up call
+	err  error         // error of the given-up call, set before done is closed
 }
 
 func newGiveUp() *giveUp { return &giveUp{done: make(chan struct{})} }
@@ -43,8 +43,8 @@ func (l *Locks) call(o *owner, who any, proc uint32, args xdr.Marshaler, res xdr
 	return err
 }
 
-// requestSlot makes the slot's goroutine repeat its call at once, because another waits for the
-// slot.
+// requestSlot makes the goroutine that holds the slot repeat its call at once, because another
+// goroutine waits for the slot.
 func (o *owner) requestSlot() {
 	select {
 	case o.wanted <- struct{}{}:
@@ -52,7 +52,8 @@ func (o *owner) requestSlot() {
 	}
 }
 
-// pauseUnlessWanted is pause, with the slot held, that ends when another goroutine wants the slot.
+// pauseUnlessWanted is pause for the slot's holder: it also ends when another goroutine wants the
+// slot.
 func (l *Locks) pauseUnlessWanted(o *owner, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

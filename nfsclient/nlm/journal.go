@@ -23,10 +23,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A journal is the file. Locks.mu guards it. Its first line has the server, the caller name and the
-// mount's object. Each other line is an owner: svid and file handle. An owner that may be in the
-// server's queue also has the first and last byte and whether the request is exclusive, because a
-// queued request may become a lock.
+// A journal is the private file with the mount's owners. Locks.mu guards it. Its first line has the
+// server, the caller name and the mount's object. Each other line is an owner: svid and file
+// handle. An owner that may be in the server's queue also has the first and last byte and whether
+// the request is exclusive, because a queued request may become a lock.
 type journal struct {
 	file  *os.File
 	lines int
@@ -35,8 +35,8 @@ type journal struct {
 const (
 	journalName = "locks-" // followed by a unique suffix
 
-	// journalSlack: a journal is rewritten without ended owners when it has this many lines more
-	// than twice the owners.
+	// journalSlack: a journal is rewritten without ended owners when it has this many lines above
+	// twice the number of owners.
 	journalSlack = 4096
 )
 
@@ -89,8 +89,8 @@ func (w *wait) line() string {
 	return fmt.Sprintf("%d %x %d %d %t\n", w.owner.svid, w.owner.fh.Bytes(), w.span.start, w.span.end, w.span.exclusive)
 }
 
-// noteLine adds a line for data already in l.files. The caller holds l.mu. Locks work without a
-// journal, which matters only if the process is killed.
+// noteLine adds a line for data already in l.files. The caller holds l.mu. An error only ends
+// journaling: locks work without a journal, which matters only if the process is killed.
 func (l *Locks) noteLine(line string) {
 	if l.opt.Dir == "" {
 		return
@@ -139,7 +139,7 @@ func (l *Locks) releaseOrphans() {
 	}
 }
 
-// releaseAll releases a journal's locks if it is for the same server. It reports success.
+// releaseAll releases a journal's locks if the journal is for the same server. It reports success.
 func (l *Locks) releaseAll(file *os.File) bool {
 	lines := bufio.NewScanner(file)
 	if !lines.Scan() {
@@ -153,7 +153,7 @@ func (l *Locks) releaseAll(file *os.File) bool {
 	for lines.Scan() {
 		e, err := parseEntry(lines.Text())
 		if err != nil {
-			continue // the last line, partly written
+			continue // a partly written last line
 		}
 		lock := nlm4.Lock{Caller: []byte(name), FH: e.fh.Bytes(), Owner: object, Svid: e.svid}
 		if e.waits {
@@ -171,7 +171,7 @@ func (l *Locks) releaseAll(file *os.File) bool {
 }
 
 // callFinal sends a call for a dead process's owner, and reports whether the server answered
-// definitely. A missing lock manager may appear a moment later: that is no answer.
+// definitely. A missing lock manager is no answer, because it may start a moment later.
 func (l *Locks) callFinal(proc uint32, args xdr.Marshaler) bool {
 	for {
 		var res result
@@ -192,7 +192,7 @@ func (l *Locks) callFinal(proc uint32, args xdr.Marshaler) bool {
 type entry struct {
 	svid  int32
 	fh    nfs3.FH
-	waits bool // for span
+	waits bool // the owner may be in the server's queue for span
 	span  span
 }
 

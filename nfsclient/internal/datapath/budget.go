@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// A budget bounds memory in bytes. An account that has some may take more only if it then has no
-// more than remains free. So an account that never returns memory, because its data is not
-// answered, gets at most half. Two of these get a third each, and something always remains for the
-// next.
+// A budget bounds memory in bytes. An account with some memory may take more only if its total is
+// then at most the memory left free. So an account that never returns memory, because no reply
+// comes for its data, gets at most half of the budget. Two such accounts get a third each, and some
+// memory always remains for the next.
 //
-// Waiters queue in order of arrival. A waiter blocked by its own account's share is passed over. A
-// waiter for more than is free is not, because small requests would starve it.
+// Waiters queue in order of arrival. serve passes over a waiter blocked by its own account's share.
+// It stops at a waiter that needs more than the free memory, because small requests would starve
+// that waiter.
 type budget struct {
 	total int64 // set once
 
@@ -30,13 +31,13 @@ type budget struct {
 // An account is one file's part of a budget.
 type account struct {
 	limit   int64 // set once
-	reserve int64 // set once: left free for the others
+	reserve int64 // set once: bytes left free for other accounts
 	used    int64 // guarded by the budget's mu
 }
 
 func newBudget(total int64) *budget { return &budget{total: total, free: total} }
 
-// A fit is the result for a request.
+// A fit is the result of checking a request for memory.
 type fit uint8
 
 const (
@@ -57,13 +58,13 @@ func (b *budget) fit(a *account, n int64) fit {
 	return fits
 }
 
-// take takes n bytes, or returns false if they are not available now.
+// take takes n bytes, or returns false if it would have to wait for them.
 func (b *budget) take(a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.queue {
 		if w.acct == a || b.fit(w.acct, w.want) == budgetShort {
-			return false // that waiter was first
+			return false // the memory goes to that earlier waiter first
 		}
 	}
 	if b.fit(a, n) != fits {
@@ -107,7 +108,7 @@ func (b *budget) serve() {
 	b.waiting.Store(int32(len(keep)))
 }
 
-// wait takes n bytes when they are available, unless ctx ends first.
+// wait takes n bytes after waiting until they are available, or returns ctx's error.
 func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64) error {
 	w := pool.get()
 	defer pool.put(w)
@@ -115,7 +116,8 @@ func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64
 	return b.await(ctx, w)
 }
 
-// join queues w for n bytes, and reports whether they are granted already. await must follow.
+// join queues w for n bytes and reports whether w got them at once. The caller must then call
+// await.
 func (b *budget) join(w *waiter, a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +127,7 @@ func (b *budget) join(w *waiter, a *account, n int64) bool {
 	return w.granted
 }
 
-// await waits for the bytes requested by join. On ctx's error nothing was taken.
+// await waits for the bytes requested by join. If it returns ctx's error, the account got no bytes.
 func (b *budget) await(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.ch:
@@ -134,7 +136,7 @@ func (b *budget) await(ctx context.Context, w *waiter) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w.granted { // granted at the same moment
+	if w.granted { // serve granted the bytes as ctx ended
 		<-w.ch
 		return nil
 	}

@@ -1,4 +1,4 @@
-// COMMIT: the replies it covers, and its verifier's meaning for them.
+// COMMIT: counting the WRITE replies covered by each, and comparing their verifiers.
 
 package datapath
 
@@ -7,11 +7,11 @@ import (
 )
 
 // commits tracks a File's data that the server has and may still lose. One COMMIT of a file is in
-// flight at a time. It covers each WRITE answered before it was sent, if both replies have the same
-// verifier (RFC 1813 §3.3.21).
+// flight at a time. A COMMIT covers each WRITE answered before the COMMIT was sent, if both replies
+// have the same verifier (RFC 1813 §3.3.21).
 //
-// Data overwritten or truncated since has no extent left, but still counts here. Until it is
-// covered, a Sync called before the overwrite is not done.
+// Data overwritten or truncated after its WRITE has no extent left, but the reply still counts
+// here: a Sync called before the overwrite waits until a COMMIT covers the reply.
 type commits struct {
 	replies uint64 // WRITEs answered UNSTABLE or DATA_SYNC
 	covered uint64 // replies covered by COMMITs
@@ -46,7 +46,7 @@ func (c *commits) wrote(verf nfs3.Verf, cred Cred, mixed bool) {
 	u.some, u.verf, u.cred, u.last = true, verf, cred, c.replies
 }
 
-// commitIfDue starts a COMMIT if one is wanted, or to free memory. The caller holds f.mu.
+// commitIfDue starts a COMMIT if c.wanted is set, or to free memory. The caller holds f.mu.
 func (f *File) commitIfDue(pressed bool) {
 	c := &f.commits
 	if c.running || !c.cur.some {
@@ -92,7 +92,8 @@ func (f *File) runCommit() {
 	f.unlock()
 }
 
-// committed releases stable data, and sends data again that may be lost. The caller holds f.mu.
+// committed handles a COMMIT's reply: it releases stable data and resends possibly lost data. The
+// caller holds f.mu.
 func (f *File) committed(verf nfs3.Verf, err error) {
 	c := &f.commits
 	u := c.sent

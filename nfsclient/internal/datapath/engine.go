@@ -43,7 +43,7 @@ type Engine struct {
 	ticking atomic.Bool // the ticker is set; changed under mu
 }
 
-// setDefault sets v to value if it is 0, and to at least least.
+// setDefault sets *v to value if *v is 0, then raises *v to least if it is lower.
 func setDefault[T int | int64 | time.Duration](v *T, value, least T) {
 	if *v == 0 {
 		*v = value
@@ -73,8 +73,8 @@ func New(cfg Config, srv Server) *Engine {
 	return e
 }
 
-// File returns the state of a file. It lives until each File call had a Release, all its Handles
-// are closed, and its data is written.
+// File returns the state of a file. The File lives until each File call had a Release, all its
+// Handles are closed, and its data is written.
 func (e *Engine) File(fh nfs3.FH) *File {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,8 +100,8 @@ func (e *Engine) each(do func(*File)) {
 	}
 }
 
-// Sync makes all data written to any file so far stable. It returns the context's error, or that
-// from a WRITE or COMMIT during the call. Each Handle still returns its own errors.
+// Sync makes all data written to any file so far stable. It returns ctx's error, or the error of a
+// WRITE or COMMIT during the call. Each Handle still returns its own errors.
 func (e *Engine) Sync(ctx context.Context) error {
 	e.each(func(f *File) { // start all files at once
 		f.mu.Lock()
@@ -118,8 +118,8 @@ func (e *Engine) Sync(ctx context.Context) error {
 	return first
 }
 
-// Close is Sync, and ends the Engine. If ctx ends first, unwritten data is lost and Config.Lost is
-// called. Later calls fail.
+// Close makes all data stable like Sync, then ends the Engine. If ctx ends first, unwritten data is
+// lost and Config.Lost is called. Later calls fail.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.Sync(ctx)
 	e.mu.Lock()

@@ -23,9 +23,10 @@ import (
 //	  ├─────────────────────────────────────────┘        COMMIT, same verifier    │
 //	  └───────────────────────────────────────────────────────────────────────────┘
 //
-// A Write to an inFlight or unstable range cuts this range out of its extent and makes a dirty one.
-// So the slice of a WRITE in flight never changes, and newer data is sent only after its reply (see
-// blocked). A Truncate cuts out the data beyond the size after the last WRITE beyond it.
+// A Write to an inFlight or unstable range cuts this range out of its extent and makes a dirty
+// extent. So the slice of a WRITE in flight never changes, and newer data is sent only after its
+// reply (see blocked). A Truncate waits for the WRITEs beyond the new size, then cuts out the data
+// there.
 type state uint8
 
 const (
@@ -43,14 +44,14 @@ type extent struct {
 	cred  Cred
 	state state
 
-	seq uint64         // the oldest Write with data in it
+	seq uint64         // number of the oldest Write with data in the extent
 	how nfs3.StableHow // the stability to request
 
 	op   *writeOp  // inFlight: its WRITE
 	verf nfs3.Verf // unstable: the reply's verifier
 	gen  uint64    // unstable: number of the COMMIT that will cover it
 
-	queued     bool // dirty: it is in the File's queue
+	queued     bool // dirty: the extent is in the File's queue
 	prev, next *extent
 }
 
@@ -72,7 +73,7 @@ func (f *File) search(off int64) int {
 	return lo
 }
 
-// become is the only place where an extent changes its state.
+// become changes an extent's state. No other code does.
 func (f *File) become(x *extent, s state) {
 	f.count(x.state, -len(x.data))
 	f.unqueue(x)
@@ -86,7 +87,7 @@ func (f *File) count(s state, n int) {
 	f.engine.bytes[s].Add(int64(n))
 }
 
-// add inserts a new extent at index i. Its state is set.
+// add inserts a new extent, with its state set, at index i.
 func (f *File) add(i int, x *extent) {
 	f.count(x.state, len(x.data))
 	f.ext = slices.Insert(f.ext, i, x)
@@ -103,8 +104,8 @@ func (f *File) release(i int) {
 	extents.Put(x)
 }
 
-// split cuts the extent at i in two at off, inside it. Both share the memory, and neither can grow
-// into the other.
+// split cuts the extent at i in two at off, an offset inside the extent. Both parts share the
+// memory, and neither part can grow into the other.
 func (f *File) split(i int, off int64) {
 	x := f.ext[i]
 	n := off - x.off
@@ -119,13 +120,13 @@ func (f *File) split(i int, off int64) {
 	}
 }
 
-// A carved holds the obligations for removed data.
+// A carved describes removed data for which callers may still wait.
 type carved struct {
-	seq uint64         // the oldest Write not sent yet; 0: none
-	how nfs3.StableHow // its requested stability
+	seq uint64         // number of the oldest unsent Write with removed data; 0: none
+	how nfs3.StableHow // the requested stability of unsent removed data
 }
 
-// carve removes [off, end) from the map.
+// carve removes the written data in [off, end).
 func (f *File) carve(off, end int64) (c carved) {
 	i := f.search(off)
 	for i < len(f.ext) && f.ext[i].off < end {
@@ -170,7 +171,7 @@ func (f *File) enqueue(x *extent) {
 	f.queueTail = x
 }
 
-// unqueue removes x from the queue if it is there.
+// unqueue removes x from the queue if x is queued.
 func (f *File) unqueue(x *extent) {
 	if !x.queued {
 		return

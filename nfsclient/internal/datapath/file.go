@@ -30,10 +30,10 @@ type File struct {
 	waiters waitList // for any change of the fields below
 
 	// errors
-	orphan       error // from a time without Handles; the next Open returns it
+	orphan       error // error from a time without Handles; the next Open passes it to its Handle
 	failures     uint64
 	lastError    error
-	writeThrough bool // the server was full: each Write waits for its WRITE
+	writeThrough bool // the server's disk was full: each Write waits for its WRITE
 	discarded    bool // the file is removed
 	abandoned    bool // the Engine is closed
 
@@ -44,11 +44,11 @@ type File struct {
 	queueHead  *extent    // dirty extents to send
 	queueTail  *extent
 	seq        uint64    // counts Writes
-	pushed     uint64    // Writes up to this one have to be sent now
+	pushed     uint64    // number of the last Write to send now
 	writeEnd   int64     // end of the last Write
 	streak     int64     // bytes of consecutive Writes
 	since      time.Time // when the oldest data became dirty or unstable; zero: no data
-	truncating bool      // no Writes, no WRITEs
+	truncating bool      // a Truncate runs: no Write is accepted, no WRITE sent
 	waiting    int       // writers waiting for memory
 
 	commits commits
@@ -98,8 +98,8 @@ func (f *File) unlock() {
 	}
 }
 
-// idle reports whether the File has no data and no calls in flight. Uncommitted data that was
-// overwritten or truncated does not matter then.
+// idle reports whether the File has no data and no calls in flight. Overwritten or truncated data
+// without a COMMIT does not count.
 func (f *File) idle() bool {
 	return len(f.ext) == 0 && len(f.ops) == 0 && !f.commits.running && len(f.pieces) == 0 && f.fetches == 0
 }
@@ -137,7 +137,7 @@ func (f *File) fail(err error) {
 	}
 }
 
-// close ends a Handle. The last one drops all read-ahead.
+// close ends a Handle. Closing the last Handle drops all read-ahead.
 func (f *File) close(h *Handle) error {
 	f.mu.Lock()
 	i := slices.Index(f.handles, h)
@@ -164,8 +164,8 @@ func (f *File) End() int64 {
 	return f.lastEnd()
 }
 
-// Dirty reports whether data waits to be sent or is being sent. The server's attributes are not
-// final then (size, mtime).
+// Dirty reports whether data waits to be sent or is being sent. While it returns true, the server's
+// size and mtime are not final.
 func (f *File) Dirty() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,12 +198,12 @@ func (f *File) abandon() {
 	if len(f.ext) > 0 {
 		f.fail(ErrClosed)
 	}
-	f.discarded = true // WRITEs that end from now on were counted
+	f.discarded = true // the errors of WRITEs in flight are already counted
 	f.drop()
 	f.unlock()
 }
 
-// noteAge records since when there is data, and arms the ticker.
+// noteAge records the time when a File without data got data, and arms the ticker.
 func (f *File) noteAge() {
 	switch {
 	case len(f.ext) == 0:

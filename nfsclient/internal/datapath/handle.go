@@ -8,13 +8,13 @@ import (
 
 // A Handle is one open file. Its methods may be called concurrently.
 //
-// Each Handle open at a background WRITE or COMMIT error returns it once, from its next Write,
-// Sync, Flush or Close. A Write that returns such an error has accepted nothing.
+// When a background WRITE or COMMIT fails, each open Handle returns the error once, from its next
+// Write, Sync, Flush or Close. A Write that returns such an error has accepted nothing.
 type Handle struct {
 	file *File // set once
 
 	// guarded by File.mu
-	err     error // not returned yet
+	err     error // WRITE or COMMIT error not returned yet
 	streams [4]readStream
 	clock   uint64 // counts reads
 }
@@ -40,7 +40,7 @@ func (h *Handle) Sync(ctx context.Context) error {
 	return h.takeErr()
 }
 
-// Settle is Sync that returns only errors of its wait. Write errors stay pending.
+// Settle is Sync, but returns only ctx's error or ErrClosed. Write errors stay pending.
 func (h *Handle) Settle(ctx context.Context) error {
 	f := h.file
 	f.mu.Lock()

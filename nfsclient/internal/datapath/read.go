@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// Read reads at off into p until p is full or the file ends. eof reports a known end there. It sees
-// written data even if the server does not have it. After an error n counts the bytes before it.
+// Read reads at off into p until p is full or the file ends. eof reports that the file ends there.
+// Read sees written data even if the server does not have it. After an error n counts the bytes
+// read before the error.
 func (h *Handle) Read(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	if off < 0 {
 		return 0, false, syscall.EINVAL
@@ -23,7 +24,7 @@ func (h *Handle) Read(ctx context.Context, cred Cred, p []byte, off int64) (n in
 }
 
 // ReadDirect is Read without read-ahead (O_DIRECT): the server places data directly into p, except
-// data written here.
+// written data that the Engine has.
 func (h *Handle) ReadDirect(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	if off < 0 {
 		return 0, false, syscall.EINVAL
@@ -80,7 +81,7 @@ func (f *File) copyWritten(p []byte, off int64) int {
 // readAgain is copyAhead's count if the File changed during its wait.
 const readAgain = -1
 
-// copyAhead copies read-ahead data at off. It waits for a READ in flight. Pieces never overlap
+// copyAhead copies read-ahead data at off, after waiting for the piece's READ. Pieces never overlap
 // written data, so their data is current.
 func (f *File) copyAhead(ctx context.Context, p []byte, off int64) (n int, eof bool, err error) {
 	if f.eofAt == off {
@@ -109,8 +110,8 @@ type pinned struct {
 	buf  *buffer
 }
 
-// readServer asks the server for the range up to the next piece. It copies written data in between
-// over the reply, instead of asking for each gap.
+// readServer asks the server for the range up to the next piece. It copies written data in this
+// range over the reply, instead of sending a READ for each gap.
 func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, ahead bool) (n int, eof bool, err error) {
 	end := off + int64(len(p))
 	if ahead {
@@ -118,7 +119,7 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 			end = min(end, f.pieces[i].off)
 		}
 	}
-	for { // leave out written data at the end
+	for { // shorten the range by written data at its end
 		i := f.search(end - 1)
 		if i == len(f.ext) || f.ext[i].off >= end {
 			break
@@ -140,7 +141,7 @@ func (f *File) readServer(ctx context.Context, cred Cred, p []byte, off int64, a
 
 	f.engine.misses.Add(int64(n))
 	if err == nil {
-		// If the server's file ends before written data there is a hole.
+		// If the server's file ends before written data, the bytes between them are a hole.
 		if size := int(min(int64(len(p)), last-off)); n < size {
 			clear(p[n:size])
 			n = size
@@ -167,7 +168,7 @@ func (f *File) noteEnd(end int64, eof bool) {
 	}
 }
 
-// readOne fills p by one READ after another, as short replies require.
+// readOne fills p by sequential READs: one, and another after each short reply.
 func (f *File) readOne(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	for n < len(p) && !eof {
 		k, end, err := f.engine.srv.Read(ctx, f.fh, cred, p[n:], uint64(off)+uint64(n))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A piece is a range read ahead. It enters the File's list before its READ is sent. It stays until
-// a reader has had all of it, it is old, or it is dropped.
+// A piece is a range read ahead. It enters the File's list before its READ is sent. The piece stays
+// until readers have all its data, it is too old, or it is dropped.
 //
 // No Write has touched a listed piece since before its READ was sent: no piece is begun over
 // written data, and a Write drops the pieces it touches. A piece dropped during its READ is stale,
@@ -22,13 +22,13 @@ type piece struct {
 	cred Cred
 	fn   func() // run, made once so that starting it does not allocate
 
-	ready     bool // data is there; false during the READ
+	ready     bool // the READ has ended and data is valid
 	stale     bool // no longer in the list
 	eof       bool // ready: the file ended after data
 	grown     bool // the file is longer than the READ may find: ignore its end
 	data      []byte
 	delivered int       // bytes of data that readers had
-	when      time.Time // ready: since this moment
+	when      time.Time // ready: the time when the READ ended
 }
 
 // piecePool reuses pieces with their fn, so that read-ahead does not allocate.
@@ -71,7 +71,7 @@ func (f *File) searchPiece(off int64) int {
 }
 
 // readAhead fetches a stream's window. Pieces end at multiples of ReadSize, so that each later read
-// of that size needs only one. The caller holds f.mu.
+// of that size needs only one piece. The caller holds f.mu.
 func (f *File) readAhead(s *readStream, cred Cred) {
 	size := int64(f.engine.cfg.ReadSize)
 	for s.asked = max(s.asked, s.next); s.asked < s.next+s.window && !f.abandoned; {
@@ -87,7 +87,7 @@ func (f *File) readAhead(s *readStream, cred Cred) {
 		end := off - off%size + size
 		if last := s.next + s.window; end > last {
 			if off > s.next {
-				return // later, when the window has moved, a whole piece fits
+				return // fetch later, when a whole piece fits in the window
 			}
 			end = last
 		}
@@ -102,8 +102,8 @@ func (f *File) readAhead(s *readStream, cred Cred) {
 	}
 }
 
-// freeUntil returns where the range at off without pieces and written data stops, at most end.
-// WRITEs in flight do not matter, because extents have their data or newer data.
+// freeUntil returns where the range at off without pieces and written data stops, at most end. It
+// need not check WRITEs in flight, because extents have their data or newer data.
 func (f *File) freeUntil(off, end int64) int64 {
 	if i := f.searchPiece(off); i < len(f.pieces) {
 		end = min(end, f.pieces[i].off)
@@ -122,7 +122,7 @@ func (f *File) fetch(off int64, n int, cred Cred) bool {
 	}
 	p := newPiece()
 	p.file, p.off, p.want, p.cred, p.buf = f, off, n, cred, newBuffer(e.read, &f.ahead, n)
-	// Written data follows: until it is sent, the server's file may end before it.
+	// Written data follows the piece. Until that data is sent, the server's file may end before it.
 	p.grown = f.lastEnd() > off
 	f.pieces = slices.Insert(f.pieces, f.searchPiece(off), p)
 	f.fetches++
@@ -131,7 +131,7 @@ func (f *File) fetch(off int64, n int, cred Cred) bool {
 	return true
 }
 
-// run reads the piece.
+// run sends the piece's READ and handles the reply.
 func (p *piece) run() {
 	f := p.file
 	e := f.engine
@@ -141,7 +141,7 @@ func (p *piece) run() {
 	f.fetches--
 	e.fetched.Add(int64(n))
 	if err != nil && !p.stale {
-		f.removePiece(slices.Index(f.pieces, p)) // a waiting reader gets its own error
+		f.removePiece(slices.Index(f.pieces, p)) // a waiting reader sends a READ and gets its error
 	}
 	if p.stale {
 		e.waste.Add(int64(n))
@@ -182,7 +182,8 @@ func (f *File) removePiece(i int) {
 	p.free()
 }
 
-// dropPieces removes all pieces in [off, end) from the list. Readers waiting for one look again.
+// dropPieces removes all pieces in [off, end) from the list. Readers waiting for a dropped piece
+// search again.
 func (f *File) dropPieces(off, end int64) {
 	i, n := f.searchPiece(off), len(f.pieces)
 	for i < len(f.pieces) && f.pieces[i].off < end {
@@ -194,7 +195,7 @@ func (f *File) dropPieces(off, end int64) {
 	f.eofAt = -1
 }
 
-// dropOld drops the pieces fetched before that time.
+// dropOld drops the pieces fetched before the time before.
 func (f *File) dropOld(before time.Time) {
 	for i := len(f.pieces) - 1; i >= 0; i-- {
 		if p := f.pieces[i]; p.ready && p.when.Before(before) {
@@ -221,7 +222,7 @@ func (f *File) forgetEnd() {
 	f.eofAt = -1
 }
 
-// delivered counts n bytes that a reader had, and drops a finished piece.
+// delivered counts n bytes of p copied to a reader, and drops p after its last byte.
 func (f *File) delivered(p *piece, n int) {
 	p.delivered += n
 	f.engine.hits.Add(int64(n))

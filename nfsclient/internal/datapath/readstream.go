@@ -15,15 +15,15 @@ type readStream struct {
 const (
 	sequential  = 3         // consecutive reads that make a reader sequential
 	firstWindow = 128 << 10 // first read-ahead in bytes, at least
-	reorder     = 4         // reads may be out of order by this many of their length
+	reorder     = 4         // reads may be out of order by this many read lengths
 )
 
 // find returns the stream for a read of n bytes at off. Without a match it replaces the least
 // recently used stream.
 //
 // Several reads of one reader may be in flight and arrive in any order. So a read near the expected
-// offset belongs to the stream, but counts only if it moves forward. Random and backward reads do
-// so too rarely.
+// offset belongs to the stream, but counts only if it moves forward. Random and backward reads
+// rarely move forward, so they do not become sequential.
 func (h *Handle) find(off int64, n int) *readStream {
 	h.clock++
 	near := int64(reorder * n)
@@ -45,7 +45,8 @@ func (h *Handle) find(off int64, n int) *readStream {
 		found = oldest
 		*found = readStream{next: off}
 		if off == 0 && h.file.limit >= 0 {
-			// Readers starting at offset 0 mostly continue, and the end is known.
+			// Readers starting at offset 0 mostly continue. Read ahead at once, because the file's
+			// end is known.
 			found.run = sequential - 1
 		}
 	}

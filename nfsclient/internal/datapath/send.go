@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// maxOps bounds the WRITEs in flight for one file. There is no bound for all files, so that one
-// with a slow server does not delay the others.
+// maxOps bounds the WRITEs in flight for one file. There is no bound for all files together, so
+// that a file with slow WRITEs does not delay others.
 const maxOps = 32
 
 // A writeOp is a WRITE in flight. Its data does not change until the reply. Newer data may have
@@ -42,8 +42,8 @@ func newWriteOp() *writeOp {
 
 func (o *writeOp) end() int64 { return o.off + int64(len(o.data)) }
 
-// queueIfDue queues a dirty extent if it has to be sent now: it cannot grow, or a caller waits for
-// it.
+// queueIfDue queues a dirty extent that has to be sent now: the extent cannot grow, or a caller
+// waits for its data.
 func (f *File) queueIfDue(x *extent) {
 	if x.end()%int64(f.engine.cfg.WriteSize) == 0 || x.how != nfs3.Unstable || x.seq <= f.pushed || f.writeThrough {
 		f.enqueue(x)
@@ -62,8 +62,8 @@ func (f *File) push(seq uint64) {
 
 // progress starts all possible calls. It runs after each change, with f.mu held.
 //
-// Data without a waiting caller is sent when half of the file's bound is dirty. It is also sent if
-// a writer waits for memory and no WRITE in flight will free some.
+// Data without a waiting caller is sent when half of the file's bound is dirty. Such data is also
+// sent if a writer waits for memory and no WRITE in flight will free memory.
 func (f *File) progress() {
 	if f.truncating || f.abandoned {
 		return
@@ -139,11 +139,11 @@ func (f *File) start(x *extent) {
 	go o.fn()
 }
 
-// A writeOutcome is the result for an op.
+// A writeOutcome is the result of a writeOp.
 type writeOutcome struct {
-	stable nfs3.StableHow // the least of all replies
+	stable nfs3.StableHow // the least stable level in its replies
 	verf   nfs3.Verf
-	mixed  bool // the verifier changed between them: earlier data may be lost
+	mixed  bool // the verifier changed between replies: earlier data may be lost
 	err    error
 }
 

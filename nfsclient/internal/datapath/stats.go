@@ -13,8 +13,8 @@ type Stats struct {
 	WriteMemory, WriteMemoryMost, ReadMemory, ReadMemoryMost int64
 
 	ReadAheadFetched int64 // bytes read ahead
-	ReadAheadHits    int64 // of these, bytes given to readers
-	ReadAheadWaste   int64 // of these, bytes dropped unread
+	ReadAheadHits    int64 // bytes of read-ahead copied or lent to readers
+	ReadAheadWaste   int64 // bytes of read-ahead dropped unread
 	ReadMisses       int64 // bytes that readers waited for
 
 	Writes, Commits int64 // finished WRITEs of extents, finished COMMITs

@@ -17,7 +17,7 @@ func (f *File) WriteOut(ctx context.Context) error {
 	return f.writeOut(ctx)
 }
 
-// WriteThrough is WriteOut that requests FILE_SYNC if one WRITE sends all data. Call it if a close
+// WriteThrough is WriteOut, but requests FILE_SYNC if one WRITE sends all data. Call it if a close
 // is likely to follow, for example after setting times: the close then needs no COMMIT.
 func (f *File) WriteThrough(ctx context.Context) error {
 	f.mu.Lock()
@@ -26,7 +26,7 @@ func (f *File) WriteThrough(ctx context.Context) error {
 	return f.writeOut(ctx)
 }
 
-// StartThrough begins a WriteThrough; the caller makes that later.
+// StartThrough starts the WRITEs for a WriteThrough, which the caller calls later.
 func (f *File) StartThrough() {
 	f.mu.Lock()
 	defer f.unlock()
@@ -44,10 +44,10 @@ func (f *File) writeOut(ctx context.Context) error {
 }
 
 // awaitSent waits for the replies to data in [off, end) from Writes up to mark. The data is queued,
-// or will be (see queueIfDue). Newer data does not prolong the wait, unless it replaced older
+// or queueIfDue will queue it. Newer data does not prolong the wait, unless it replaced older
 // unsent data and counts as old.
 func (f *File) awaitSent(ctx context.Context, mark uint64, off, end int64) error {
-	at := off // nothing to wait for before it, except requeued data
+	at := off // data before this offset is sent, except requeued data
 	for {
 		if at = f.unsent(mark, at, end); at < 0 {
 			if at = f.unsent(mark, off, end); at < 0 {
@@ -120,8 +120,8 @@ func (f *File) requestFileSync() {
 	}
 }
 
-// syncAll is Sync without a Handle. It returns a WRITE or COMMIT error only if it came during the
-// call.
+// syncAll is Sync without a Handle. It returns a WRITE or COMMIT error only if the error came
+// during the call.
 func (f *File) syncAll(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.unlock()

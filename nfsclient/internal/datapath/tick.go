@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// arm sets the ticker. It runs only while some File has aging data.
+// arm sets the ticker, which runs only while some File has aging data.
 func (e *Engine) arm() {
 	if e.ticking.Load() {
 		return
@@ -24,7 +24,7 @@ func (e *Engine) arm() {
 	}
 }
 
-// tick ages all Files every FlushAfter, so data waits at most twice as long.
+// tick ages all Files every FlushAfter, so data waits at most two FlushAfter.
 func (e *Engine) tick() {
 	e.ticking.Store(false)
 	now := time.Now()

@@ -9,7 +9,7 @@ import (
 
 // A View is a range in a file. The zero View is empty.
 type View struct {
-	Data []byte // valid until Release; read only. With an error: the data before it
+	Data []byte // valid until Release; read only. With an error: the data before the error
 	eof  bool   // the file is known to end after Data
 	buf  *buffer
 }
@@ -22,8 +22,8 @@ func (v *View) Release() {
 	*v = View{}
 }
 
-// View is Read without copying, if one piece of read-ahead has the whole range. Data is then the
-// Engine's memory from the READ, otherwise the front of p.
+// View is Read that does not copy if one piece of read-ahead has the whole range. Data is then the
+// Engine's memory with the READ data, otherwise the front of p.
 func (h *Handle) View(ctx context.Context, cred Cred, p []byte, off int64) (View, error) {
 	if off < 0 {
 		return View{}, syscall.EINVAL
@@ -49,7 +49,7 @@ func (f *File) viewAhead(ctx context.Context, size int, off int64) (v View, ok b
 			return View{}, false, nil
 		}
 		p := f.pieces[i]
-		if !p.ready { // the file may end in it
+		if !p.ready { // the file may end in this piece
 			if err := f.wait(ctx); err != nil {
 				return View{}, false, err
 			}

@@ -21,7 +21,7 @@ type waiter struct {
 // testing/synctest bubble of its creation.
 type waiterPool struct{ p sync.Pool }
 
-// get returns a waiter with an empty channel.
+// get returns a waiter with an empty channel; put takes it back.
 func (wp *waiterPool) get() *waiter {
 	if w, _ := wp.p.Get().(*waiter); w != nil {
 		return w
@@ -29,7 +29,7 @@ func (wp *waiterPool) get() *waiter {
 	return &waiter{ch: make(chan struct{}, 1)}
 }
 
-// put returns w; its wake-up must have been received.
+// put returns w to the pool; w's wake-up must have been received.
 func (wp *waiterPool) put(w *waiter) {
 	w.acct, w.granted = nil, false
 	wp.p.Put(w)

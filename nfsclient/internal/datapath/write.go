@@ -10,9 +10,9 @@ import (
 )
 
 // Write writes p at off. With nfs3.Unstable it returns after copying p to the Engine's memory,
-// which it may wait for. With DataSync (O_DSYNC) and FileSync (O_SYNC) it returns after the data is
-// stable. After ENOSPC, EDQUOT and EFBIG it waits for the server's reply until a WRITE succeeds. n
-// counts accepted bytes; they are written even if ctx ended the wait.
+// possibly after waiting for free memory. With DataSync (O_DSYNC) and FileSync (O_SYNC) it returns
+// after the data is stable. After ENOSPC, EDQUOT or EFBIG each Write waits for the server's reply,
+// until a WRITE succeeds. n counts accepted bytes, which are written even if ctx ended the wait.
 func (h *Handle) Write(ctx context.Context, cred Cred, p []byte, off int64, how nfs3.StableHow) (n int, err error) {
 	f := h.file
 	switch {
@@ -89,7 +89,7 @@ func (f *File) blockEnd(off int64) int64 {
 	return off - off%size + size
 }
 
-// overwrite copies into a dirty extent that has off, and returns the number of bytes.
+// overwrite copies p into the dirty extent at off, and returns the number of bytes copied.
 func (f *File) overwrite(cred Cred, p []byte, off int64, how nfs3.StableHow) int {
 	i := f.search(off)
 	if i == len(f.ext) {
@@ -146,9 +146,9 @@ func (f *File) move(x *extent, buf *buffer) {
 	x.data, x.buf = data, buf
 }
 
-// bufferSize returns the buffer size for at least least bytes at off. Sequential writes get more,
-// up to the end of the block. It grows with the streak, so a small file takes little memory and a
-// stream copies little.
+// bufferSize returns the buffer size for at least least bytes at off. Sequential writes get a
+// larger buffer, up to the end of the block. Its size grows with the streak, so a small file takes
+// little memory and a stream copies little.
 func (f *File) bufferSize(off int64, least int, row bool) int {
 	size := int64(least)
 	if row {
@@ -157,7 +157,8 @@ func (f *File) bufferSize(off int64, least int, row bool) int {
 	return int(min(size, f.blockEnd(off)-off))
 }
 
-// waitMemory takes n bytes for written data when they are available. It releases f.mu meanwhile.
+// waitMemory takes n bytes for written data when they are available. It releases f.mu while it
+// waits.
 func (f *File) waitMemory(ctx context.Context, n int64) error {
 	e := f.engine
 	f.waiting++
@@ -179,13 +180,13 @@ func (f *File) waitMemory(ctx context.Context, n int64) error {
 	return err
 }
 
-// scarce reports whether a writer waits for memory that any File may have, so that all should
-// return memory.
+// scarce reports whether a writer waits for memory. Any File may have that memory, so all Files
+// should return some.
 func (e *Engine) scarce() bool {
 	return e.written.waiting.Load() > 0 && e.written.total-e.written.used() < 2*charge(e.cfg.WriteSize)
 }
 
-// insertDirty makes a dirty extent from p and replaces older data there.
+// insertDirty makes a dirty extent from p and replaces older data in its range.
 func (f *File) insertDirty(buf *buffer, cred Cred, p []byte, off int64, how nfs3.StableHow) {
 	owed := f.carve(off, off+int64(len(p)))
 	x := extents.Get().(*extent)
@@ -193,7 +194,7 @@ func (f *File) insertDirty(buf *buffer, cred Cred, p []byte, off int64, how nfs3
 	*x = extent{off: off, data: buf.bytes()[:len(p):room], buf: buf, cred: cred, state: dirty, seq: f.seq, how: max(how, owed.how)}
 	copy(x.data, p)
 	if owed.seq > 0 {
-		x.seq = owed.seq // waiters for that data now wait for this
+		x.seq = owed.seq // waiters for the replaced data now wait for x
 	}
 	f.add(f.search(off), x)
 	f.queueIfDue(x)
