@@ -21,9 +21,9 @@ const (
 )
 
 // aclReply bounds a reply with aclFew entries in each list, in bytes; longer lists are rare. The
-// lists' size is unknown before the call (RFC 8267 §5.2). Room for the largest lists would make
-// every RDMA call register memory for a Reply chunk. With aclReply the reply comes inline. If the
-// server reports too little room, GetACL repeats the call with room for all.
+// lists' size is unknown before the call (RFC 8267 §5.2). With room for the largest lists, every
+// RDMA call would register memory for a Reply chunk. With aclReply bytes the reply comes inline. If
+// the server reports too little room, GetACL repeats the call with room for the largest lists.
 const (
 	aclFew   = 32
 	aclReply = nfsacl3.MaxReply - 2*12*(nfsacl3.MaxEntries-aclFew)
@@ -48,10 +48,10 @@ type ACLs struct {
 // aclServer records whether the server has NFSACL. All Clients from As share it.
 type aclServer struct{ absent atomic.Bool }
 
-// noACL is the error for a server without NFSACL, without asking again.
+// noACL returns the error for a server known to lack NFSACL, without a call.
 func noACL(proc uint32) error { return &StatusError{Proc: proc, Status: nfs3.ErrNotSupp} }
 
-// learn converts a call's error for the caller. It records a server without the program.
+// learn converts a call's error for the caller. It records that the server lacks NFSACL.
 func (s *aclServer) learn(proc uint32, err error) error {
 	var vers *transport.MismatchError
 	if errors.Is(err, transport.ErrProgUnavail) || errors.Is(err, transport.ErrProcUnavail) || errors.As(err, &vers) && vers.Prog != 0 {
@@ -70,8 +70,9 @@ func (c *Client) HasACLs(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// GetACL reads an object's ACLs. attr has the attributes in the reply, even in a refusal. If the
-// server lacks NFSACL the error is errors.ErrUnsupported, and later calls do not ask again.
+// GetACL reads an object's ACLs. attr has the object's attributes from the reply, even from a
+// refusal. If the server lacks NFSACL the error is errors.ErrUnsupported, and later calls do not
+// ask again.
 func (c *Client) GetACL(ctx context.Context, fh nfs3.FH) (acls ACLs, attr nfs3.PostOpAttr, err error) {
 	if c.acl.absent.Load() {
 		return ACLs{}, attr, noACL(procGetACL)
@@ -95,8 +96,8 @@ func (c *Client) GetACL(ctx context.Context, fh nfs3.FH) (acls ACLs, attr nfs3.P
 	return acls, res.Attr, nil
 }
 
-// SetACL sets an object's ACLs; for a directory both. NFSACL cannot keep one of the two (Linux's
-// server removes the one not sent). acls.Access must not be empty; permission bits change with it.
+// SetACL sets an object's ACLs; for a directory both. One SETACL cannot keep either list (Linux's
+// server removes a list not sent). acls.Access must not be empty; permission bits change with it.
 // attr has the attributes in the reply.
 func (c *Client) SetACL(ctx context.Context, fh nfs3.FH, acls ACLs, dir bool) (attr nfs3.PostOpAttr, err error) {
 	if c.acl.absent.Load() {
@@ -127,7 +128,7 @@ func fromWire(list []nfsacl3.Entry) posixacl.ACL {
 	for i, e := range list {
 		acl[i] = posixacl.Entry{Tag: posixacl.Tag(e.Tag), Perm: uint16(e.Perm), ID: e.ID}
 		if t := acl[i].Tag; t != posixacl.User && t != posixacl.Group {
-			acl[i].ID = posixacl.NoID // servers put the object's owner and group there
+			acl[i].ID = posixacl.NoID // servers send the object's owner and group as ID
 		}
 	}
 	return acl
@@ -158,7 +159,7 @@ func (f *FS) ACLs(ctx context.Context, name string) (ACLs, error) {
 // SetACLs sets the ACLs of the object at name: both for a directory, otherwise Access.
 func (f *FS) SetACLs(ctx context.Context, name string, acls ACLs) error {
 	n, err := f.walk(ctx, name, true)
-	if err == nil && n.Attr.Type == 0 { // the root, which has had no LOOKUP
+	if err == nil && n.Attr.Type == 0 { // the root: no LOOKUP returned its attributes
 		n.Attr, err = f.c.Getattr(ctx, n.FH)
 	}
 	dir := n.Attr.Type == nfs3.TypeDir

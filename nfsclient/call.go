@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Waits after NFS3ERR_JUKEBOX: the server needs time to fetch the data and wants the call again
-// later (RFC 1813 §2.6).
+// Waits after NFS3ERR_JUKEBOX: the server needs time to fetch the data, and asks the client to
+// repeat the call later (RFC 1813 §2.6).
 const (
 	jukeboxFirst = 50 * time.Millisecond
 	jukeboxMost  = 5 * time.Second
@@ -37,7 +37,7 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 		args = marked(args)
 	}
 	var waited time.Duration
-	elsewhere := false // another server may have run any of the calls
+	elsewhere := false // another server may have run one of the repeated calls
 	for wait := jukeboxFirst; ; wait = min(2*wait, jukeboxMost) {
 		from, err := c.conn(n).call(ctx, n, c.auth, proc, args, res, sink, extra)
 		elsewhere = elsewhere || from.Elsewhere
@@ -66,11 +66,11 @@ func (c *Client) call(ctx context.Context, proc uint32, args xdr.Marshaler, res 
 	}
 }
 
-// Do runs one procedure with wire arguments and results. Use it for the full reply: a refusal also
-// has the object's attributes (wcc_data, RFC 1813 §2.6). status points at the status in res; any
-// except nfs3.OK returns a *StatusError. Do waits out JUKEBOX like the other methods. sink and
-// extra are as in transport.Client.Call. Results that point into the message (names, data) are
-// valid only in DecodeXDR.
+// Do runs one procedure with wire arguments and results. Use Do for the full reply, because a
+// refusal also has the object's attributes (wcc_data, RFC 1813 §2.6). status points at the status
+// in res; any except nfs3.OK returns a *StatusError. Do waits out JUKEBOX like the other methods.
+// sink and extra are as in transport.Client.Call. Results that point into the message (names, data)
+// are valid only in DecodeXDR.
 func (c *Client) Do(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler,
 	status *nfs3.Status, sink []byte, extra int) error {
 	return c.call(ctx, proc, args, res, status, sink, extra)

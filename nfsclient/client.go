@@ -19,8 +19,9 @@ import (
 type Options struct {
 	Transport Transport // the zero value is RDMA
 
-	// Conns is the number of connections for calls; 0: 1. If there are several, the first carries
-	// at most one transfer's payload, so that a small call queues behind no more than that.
+	// Conns is the number of connections for calls; 0: 1. With several, the first connection
+	// carries at most one transfer's payload, so that a small call queues behind at most one
+	// transfer.
 	Conns int
 
 	// MountPort is the TCP port of the server's MOUNT service. 0: Mount tries the NFS connection
@@ -41,8 +42,8 @@ type Options struct {
 	// call's context bounds it, as in a hard mount.
 	CallTimeout time.Duration
 
-	// RetryTimeout is the longest silence of the server while calls wait. After it the client
-	// reconnects and retransmits them. 0: 20 s, or a third of CallTimeout.
+	// RetryTimeout is the longest silence of the server while calls wait. Then the client
+	// reconnects and retransmits these calls. 0: 20 s, or a third of CallTimeout.
 	RetryTimeout time.Duration
 
 	// Responding, if set, is called with false after some seconds without a reply while calls wait,
@@ -51,7 +52,7 @@ type Options struct {
 	Responding func(bool)
 
 	// Moved, if set, is called for one of several servers ("host:port") when the Client switches to
-	// it. With an error, the server answers but is not used. It must not block.
+	// it. With an error, the server answers but the Client does not use it. It must not block.
 	Moved func(server string, err error)
 
 	// ReadSize and WriteSize bound one READ and one WRITE in bytes; 0: the limits of client and
@@ -77,21 +78,21 @@ const maxConns = 64
 // are the NFSv3 procedures on handles.
 type Client struct {
 	// set once; the pointers are shared with all Clients from As
-	server location // one address for all services and connections, even for a name
+	server location // one address for all services and connections, even if the server's name has several
 	cfg    transport.ClientConfig
 	opt    Options
 	conns  []*conn
-	auth   *transport.Auth // the caller; nil: opt's
+	auth   *transport.Auth // the caller's credentials; nil: opt.Cred
 	turn   *atomic.Uint32  // selects the next connection
 	calls  *callCounts
 	acl    *aclServer
 	locks  *lockManager
 
-	foreign bool // the RNIC is Options.Device, with an unknown provider
+	foreign bool // the RNIC is Options.Device, so its provider is unknown
 }
 
-// As returns a Client for other credentials on the same connections. Close on either closes them.
-// Make it once for each caller and keep it: its calls then cost the same as those of c.
+// As returns a Client for other credentials on the same connections. Close on either Client closes
+// them. Make one Client for each caller and keep it: its calls cost the same as calls of c.
 func (c *Client) As(cred transport.Cred) *Client {
 	as := *c
 	as.auth = transport.NewAuth(cred)
@@ -99,9 +100,9 @@ func (c *Client) As(cred transport.Cred) *Client {
 }
 
 // Dial connects to addr: HOST:PORT, or HOST with the transport's default port. Commas separate
-// several servers of one volume. The Client uses one responding server. If it fails, the Client
-// switches to another server with the same handles for the mounted directories. Close closes all
-// connections.
+// several servers of one volume. The Client uses one responding server. If this server fails, the
+// Client switches to another server with the same handles for the mounted directories. Close closes
+// all connections.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	t, err := ParseServer(addr)
 	if err != nil {
@@ -193,8 +194,8 @@ func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientCo
 	return transport.DialRDMA(ctx, c.opt.Device, addr, cfg)
 }
 
-// dialServiceBy connects over TCP to a service other than NFS, for one call. It does not report
-// silence.
+// dialServiceBy connects over TCP to a service other than NFS, for one call. It does not call
+// Options.Responding.
 func dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
 	return transport.DialTCP(ctx, net.JoinHostPort(host, fmt.Sprint(port)), cfg)

@@ -23,8 +23,8 @@ func newConn(c *transport.Client) *conn { return &conn{Client: c} }
 
 // Penalties for a connection, above any possible payload.
 const (
-	penaltySmallCalls = 1 << 40 // prefer another one for bulk data
-	penaltyLost       = 1 << 50 // it is silent or lost
+	penaltySmallCalls = 1 << 40 // bulk data prefers another connection
+	penaltyLost       = 1 << 50 // the connection is silent or lost
 )
 
 // maxSmallConnPayload bounds the payload in flight on the first of several connections, in bytes:
@@ -32,8 +32,8 @@ const (
 // most one transfer.
 const maxSmallConnPayload = 1 << 20
 
-// conn chooses the connection for a call with n bytes of data: among responding connections the one
-// with the least payload, and each in turn if equal.
+// conn chooses the connection for a call with n bytes of data: the responding connection with the
+// least payload, and equal connections in turn.
 func (c *Client) conn(n int64) *conn {
 	if len(c.conns) == 1 {
 		return c.conns[0]
@@ -65,7 +65,7 @@ func (k *conn) call(ctx context.Context, n int64, as *transport.Auth, proc uint3
 	return k.CallAnswer(ctx, as, &procs[proc], args, res, sink, extra)
 }
 
-// payload returns the bytes of data in a call.
+// payload returns the bytes that a call reads or writes.
 func payload(args xdr.Marshaler, sink []byte) int {
 	if w, ok := args.(*nfs3.WriteArgs); ok {
 		return len(w.Data)

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Bytes of a listing's page. The first is small because most directories are.
+// Bytes of a listing's page. The first page is small because most directories are small.
 const (
 	firstPage = 32 << 10
 	nextPage  = 256 << 10
@@ -36,7 +36,7 @@ func (e *DirEntry) Name() string { return e.name }
 // Fileid returns the object's number.
 func (e *DirEntry) Fileid() uint64 { return e.id }
 
-// Node returns handle and attributes. It asks the server if the listing had none.
+// Node returns handle and attributes. It asks the server if the listing had no attributes.
 func (e *DirEntry) Node() (Node, error) {
 	if e.node.Attr.Type == 0 || e.node.FH.Len() == 0 {
 		n, err := e.f.lookup(e.ctx, e.dir, e.name)
@@ -51,7 +51,7 @@ func (e *DirEntry) Node() (Node, error) {
 // IsDir reports whether the entry is a directory.
 func (e *DirEntry) IsDir() bool { return e.Type() == fs.ModeDir }
 
-// Type returns the type bits of the mode. It may ask the server; after an error it returns
+// Type returns the type bits of the mode. Type may ask the server; after an error it returns
 // ModeIrregular.
 func (e *DirEntry) Type() fs.FileMode {
 	n, err := e.Node()
@@ -79,7 +79,7 @@ func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, erro
 }
 
 // Names is Entries by READDIR: entries have only a name and a number, and ask the server for the
-// rest. It saves the server from reading unused attributes.
+// rest. The server then need not read unused attributes.
 func (f *FS) Names(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
 	return f.entries(ctx, name, true)
 }
@@ -147,8 +147,8 @@ const (
 )
 
 // page fetches the next entries. If the server rejects its own cookie the listing restarts and
-// skips the names already listed (RFC 1813 §3.3.16). A directory too large for that fails with
-// ErrBadCookie.
+// skips the names already listed (RFC 1813 §3.3.16). A listing with too many names for a restart
+// fails with ErrBadCookie.
 func (l *lister) page() ([]DirEntry, error) {
 	page, err := l.fetch()
 	for errors.Is(err, nfs3.ErrBadCookie) && l.at.Cookie != 0 && l.restarts < maxRestarts && len(l.seen) < maxSeen {

@@ -16,8 +16,8 @@ import (
 // again since the last successful Sync.
 var ErrLostWrites = errors.New("the server restarted and may have lost data that was not synced: write it again")
 
-// ErrOtherVolume is the error for one of several servers with another volume or other handles than
-// the one in use.
+// ErrOtherVolume is the error for one of several servers if its volume or its handles differ from
+// those of the server in use.
 var ErrOtherVolume = errors.New("it does not serve the same volume by the same handles")
 
 // Errors for replies that no correct server sends.
@@ -29,7 +29,7 @@ var (
 
 // A StatusError is a refused procedure. errors.Is matches its nfs3.Status and the equivalent
 // syscall.Errno. It also matches fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid and
-// errors.ErrUnsupported if they fit.
+// errors.ErrUnsupported if they are equivalent.
 type StatusError struct {
 	Proc   uint32 // NFSv3 procedure; NFSACL's are numbered from nfs3.NumProcs
 	Status nfs3.Status

@@ -9,9 +9,9 @@ import (
 )
 
 // splitExport cuts the raw path p after the longest exported directory on it. Above and between
-// exports only the exports' own paths exist, without symbolic links. So ".." is resolved as text
-// there. From the first other name on, the server's tree resolves p, and it stays unchanged. ".."
-// does not leave an export, except into an export around it.
+// exports only the exports' own paths exist, without symbolic links. So splitExport resolves ".."
+// in that part as text. From the first other name on, p stays unchanged, because only the server's
+// tree can resolve it. ".." does not leave an export, except into an export around it.
 func splitExport(p string, exports []string) (dir, rest string, ok bool) {
 	at := "/"
 	for rest = strings.TrimLeft(p, "/"); rest != ""; {
@@ -58,7 +58,7 @@ type mountTry struct{ dir, rest string }
 func mountTries(p string) []mountTry {
 	rest := strings.TrimLeft(p, "/")
 	for strings.HasPrefix(rest, "../") || strings.HasPrefix(rest, "./") || rest == ".." || rest == "." {
-		_, rest, _ = strings.Cut(rest, "/") // the server's root is its own parent
+		_, rest, _ = strings.Cut(rest, "/") // drop the component: the server's root is its own parent
 		rest = strings.TrimLeft(rest, "/")
 	}
 	dir := "/"

@@ -35,7 +35,8 @@ type Server interface {
 	// syscall.Errno if the server refuses definitely. It wraps a transport.ConnectError if the call
 	// was given up without an answer.
 	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
-	// Connections counts connections to the lock manager. Each new one may mean a server restart.
+	// Connections counts connections to the lock manager. Each new connection may mean a server
+	// restart.
 	Connections() uint64
 	// Moves counts switches to another server. A new server has none of the locks and no grace
 	// period for them.
@@ -54,12 +55,13 @@ type Options struct {
 	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
 
 	// ListenNotify serves the mount's status monitor in the same way; servers notify it after a
-	// restart. From reports whether a caller is the server. nil: only connections reveal restarts.
+	// restart. From reports whether a caller has the server's address. nil: only connections reveal
+	// restarts.
 	ListenNotify func(ctx context.Context, monitor *transport.Program) (stop func(), err error)
 	From         func(caller net.Addr) bool
 
 	// Dir is a private directory of this user. Source names a server's export. The next mount with
-	// the same two releases locks left by a killed process. "": such locks stay.
+	// the same Dir and Source releases locks left by a killed process. "": such locks stay.
 	Dir, Source string
 
 	// Stable makes the server free this machine's locks after a crash. nil: no notice.
@@ -70,14 +72,15 @@ type Options struct {
 type Stable struct {
 	Dir  string // private directory on stable storage
 	Boot string // names this boot of the machine
-	// Net names the mount's network namespace; the machine's own has the same name in each boot.
+	// Net names the mount's network namespace. The machine's initial namespace has the same name in
+	// each boot.
 	Net string
-	// Peer returns the present server as part of a file name: its address.
+	// Peer returns the present server's address, for use in a file name.
 	Peer func() string
 	// Restarted notifies the server Peer of this machine's restart (SM_NOTIFY). name is the
-	// machine's name there, and state is larger than the last one. The server then frees all locks
-	// of the machine. The error means that it was not or must not be notified. Calls may be
-	// concurrent.
+	// machine's name for the server, and state is larger than in the last notice. The server then
+	// frees all locks of the machine. An error means that the server was not or must not be
+	// notified. Calls may be concurrent.
 	Restarted func(ctx context.Context, peer, name string, state int32) error
 }
 
@@ -93,8 +96,8 @@ type Key struct {
 type Request struct {
 	FH         nfs3.FH
 	Key        Key
-	Handle     uint64 // the open file: see ReleaseHandle
-	Pid        uint32 // the process, returned by Test
+	Handle     uint64 // number of the open file, for ReleaseHandle
+	Pid        uint32 // number of the process, returned by Test
 	Who        any    // the caller's credentials
 	Start, End uint64
 	Exclusive  bool
@@ -121,13 +124,13 @@ const (
 	graceWait = time.Second
 )
 
-// Locks has the locks of one mount. All methods are safe for concurrent use. Without locks it has
-// no goroutine.
+// Locks has the locks of one mount. All methods are safe for concurrent use. A Locks without locks
+// runs no goroutine.
 type Locks struct {
 	// Set once.
 	opt    Options
 	object []byte // identifies the mount, together with an owner's svid (oh)
-	probe  int32  // svid of an owner that never has a lock
+	probe  int32  // svid that never has a lock, for TEST
 	ctx    context.Context
 	end    context.CancelFunc
 
@@ -144,16 +147,16 @@ type Locks struct {
 
 	mu       sync.Mutex // guards all below, and the owners
 	files    map[nfs3.FH]*file
-	svid     int32 // the last one
+	svid     int32 // the last svid given to an owner
 	waiting  int
-	queued   int // waits in owners
+	queued   int // number of waits in all owners' waits
 	watching bool
 	journal  journal
 
 	callbacks callbacks
 	notices   notices
 
-	seen connID // before the oldest lock was requested, or at the last check of all
+	seen connID // the connection before the oldest lock was requested, or at the last check of all locks
 }
 
 // A file is a file with owners.
@@ -175,7 +178,7 @@ type owner struct {
 	// guarded by Locks.mu
 	refs    int // calls and waiters
 	locked  ranges
-	waits   []*wait         // in the server's queue, or about to be
+	waits   []*wait         // waits in the server's queue, or about to enter it
 	pending []*wait         // all waits, queued or polling
 	handles map[uint64]bool // open files with locks
 	giveUp  *giveUp
@@ -191,7 +194,7 @@ func New(o Options) *Locks {
 	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	l.object = append([]byte(o.Name+":"), hex.EncodeToString(b[:])...)
 	// Linux's server distinguishes the owners of a machine only by svid. This machine's kernel
-	// counts from 1, so start elsewhere.
+	// counts its svids from 1, so start far above.
 	l.svid = 1<<30 | rand.Int32()>>1
 	l.probe = l.svid
 	l.ctx, l.end = context.WithCancel(context.Background())
@@ -226,7 +229,7 @@ func (l *Locks) enter(q *Request) *owner {
 	return o
 }
 
-// known is enter for an existing owner, or nil.
+// known is enter for an existing owner; it returns nil if there is none.
 func (l *Locks) known(fh nfs3.FH, key Key) *owner {
 	if l.ownerCount.Load() == 0 {
 		return nil
@@ -259,9 +262,9 @@ func (l *Locks) unref(o *owner) {
 	}
 }
 
-// Lock takes a lock and replaces the owner's locks in its range. If the lock is taken and q.Wait is
-// set it waits until stop is closed (EINTR); otherwise it returns EAGAIN. ctx also ends calls, with
-// its error; the background work then takes back the lock.
+// Lock takes a lock and replaces the owner's locks in its range. If another owner has the lock,
+// Lock returns EAGAIN, or with q.Wait it waits until stop is closed (EINTR). The end of ctx also
+// ends calls, with ctx's error; background work then releases the lock.
 func (l *Locks) Lock(ctx context.Context, stop <-chan struct{}, q *Request) error {
 	if err := l.monitor(ctx, stop, false); err != nil {
 		return err
@@ -329,13 +332,14 @@ func (l *Locks) freed(o *owner) <-chan struct{} {
 	return l.files[o.fh].wake
 }
 
-// Unlock releases the owner's bytes in the range. It is complete on return without an error. If ctx
-// ends or a call is given up, it continues in the background.
+// Unlock releases the owner's bytes in the range. If Unlock returns nil, the server has released
+// them. If ctx ends or a call is given up, the release continues in the background.
 func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint64) error {
 	return l.unlockOf(ctx, fh, key, span{start: start, end: end}, true)
 }
 
-// unlockOf is Unlock. Unless hurried it also waits for calls without an answer.
+// unlockOf is Unlock. Unless hurried it keeps waiting when another call about the owner is given
+// up.
 func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurried bool) error {
 	o := l.known(fh, key)
 	if o == nil {
@@ -349,7 +353,8 @@ func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurri
 	return l.runAlone(ctx, o, silent, func() { l.release(o, s) })
 }
 
-// Release releases all locks of an owner in a file, which any close by the process does (close(2)).
+// Release releases all locks of an owner in a file. Any close of the file by the process does this
+// (close(2)).
 func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
 	return l.Unlock(ctx, fh, key, 0, lastByte)
 }
@@ -422,7 +427,7 @@ func errno(st nlm4.Status) error {
 // Close releases all locks while ctx lasts, and ends all goroutines.
 func (l *Locks) Close(ctx context.Context) {
 	l.closing.Do(func() { close(l.leaving) })
-	for l.queues() && l.pause(ctx, pollLeast) == nil { // waiters leave the queue
+	for l.queues() && l.pause(ctx, pollLeast) == nil { // waiters send CANCEL and leave the queue
 	}
 	l.mu.Lock()
 	var all []*owner
@@ -436,7 +441,7 @@ func (l *Locks) Close(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // however long the server is silent
+		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // waits however long the server is silent, until ctx ends
 	}
 	l.end()
 	l.stopListening()

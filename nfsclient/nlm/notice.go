@@ -9,19 +9,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// New connections reveal most restarts, and faster. But a server may also drop a client's locks
-// while the connection lives, or its address may move to another machine. Then it notifies the
-// status monitor of the client's machine. The host's monitor (rpc.statd) notifies only the kernel.
-// Without one, the mount listens from its first lock on.
+// New connections reveal most restarts, and faster than notices. But a server may drop a client's
+// locks while the connection lives, or its address may move to another machine. Then the server
+// notifies the status monitor of the client's machine. A host's monitor (rpc.statd) passes notices
+// only to the kernel. On a host without a monitor the mount listens from its first lock on.
 //
-// A notice proves nothing: it makes the mount reclaim its locks. A server that has not restarted
-// refuses that and names their holders.
+// A notice proves nothing, so it only makes the mount reclaim its locks. A server that has not
+// restarted refuses to reclaim and names the locks' holders.
 
 // notices is the state of listening for SM_NOTIFY. Locks.mu guards it.
 type notices struct {
-	stop     func()    // ends the listening; nil: not listening
-	starting bool      // listening is about to begin
-	next     time.Time // the earliest next attempt
+	stop     func()    // stops listening; nil: not listening
+	starting bool      // a goroutine is about to listen
+	next     time.Time // the earliest next attempt to listen
 
 	arrived chan struct{} // set once; one token: a notice has come
 }
@@ -29,7 +29,7 @@ type notices struct {
 // noticeEvery is the least time between reclaims caused by notices.
 const noticeEvery = 10 * time.Second
 
-// listenForNotices starts the listening. The caller holds l.mu.
+// listenForNotices starts listening for SM_NOTIFY. The caller holds l.mu.
 func (l *Locks) listenForNotices() {
 	n := &l.notices
 	if n.stop != nil || n.starting || l.opt.ListenNotify == nil || time.Now().Before(n.next) {
@@ -75,7 +75,8 @@ func (l *Locks) monitorProgram() *transport.Program {
 	}}
 }
 
-// notified handles NOTIFY. It ignores the server's name for itself, which may be any of several.
+// notified handles NOTIFY. It ignores the server's name in the notice, because a server may have
+// several names.
 func (l *Locks) notified(c *transport.Call) error {
 	var a nsm.StatChange
 	a.DecodeXDR(c.Args)

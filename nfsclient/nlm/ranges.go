@@ -59,7 +59,7 @@ func (r ranges) without(s span) (left ranges) {
 	return left
 }
 
-// with returns the ranges with s locked its way, replacing older locks.
+// with returns the ranges with s added, replacing older locks of its bytes.
 func (r ranges) with(s span) ranges { return append(r.without(s), s) }
 
 // within returns the parts of the ranges in s.

@@ -1,18 +1,18 @@
 // Crashes of this machine: servers keep its locks until they are notified.
 //
 // After a crash of only the mount's process, the next mount reads the owners from the journal
-// (journal.go). After a machine crash they are unknown: writing each owner to stable storage before
-// its first lock would cost more than the lock. Instead there is one file for each server that may
-// have locks of this machine, with the boot that made it. A mount that finds a file of an earlier
-// boot makes the server free all this machine's locks (SM_NOTIFY, as the status monitor does for
-// the kernel's mounts). This comes before any lock of this boot, which would be freed too. So each
-// mount with locks has a shared lock on the file. A notifying mount has an exclusive one, and the
-// last mount removes the file.
+// (journal.go). After a machine crash the owners are unknown, because writing each owner to stable
+// storage before its first lock would cost more than the lock. Instead there is one file for each
+// server that may have locks of this machine, with the boot that made it. A mount that finds a file
+// of an earlier boot makes the server free all this machine's locks (SM_NOTIFY, as the status
+// monitor does for the kernel's mounts). It must do so before any lock of this boot, because the
+// server would free that lock too. So each mount with locks has a shared lock on the file, and a
+// notifying mount has an exclusive lock. The last mount removes the file.
 //
-// Files are named by address, and a server may have several addresses. A notice to one frees locks
-// taken through another. So the first mount after a crash notifies all servers of earlier boots
-// before it takes a lock. While a mount has locks no more notices go out. A mount that handles
-// these files holds another file in the directory, the gate.
+// Files are named by address, and a server may have several addresses. A notice to one address
+// frees locks taken through another. So the first mount after a crash notifies all servers of
+// earlier boots before it takes a lock. While a mount has locks no more notices go out. A mount
+// that handles these files holds another file in the directory, the gate.
 
 package nlm
 
@@ -36,9 +36,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record is the content of the file, in JSON lines: one from the mount that made it, and one with
-// the network for each further mount. While there may be locks lines are only added, so that a
-// crash loses none of the earlier ones.
+// A record is the content of a server's file, in JSON lines: one from the mount that made the file,
+// and one with the network for each further mount. While there may be locks, lines are only added,
+// so that a crash loses no earlier line.
 type record struct {
 	Name  string `json:",omitempty"` // this machine's name for the server
 	Boot  string `json:",omitempty"` // the boot that may have taken locks
@@ -48,16 +48,16 @@ type record struct {
 }
 
 const (
-	notifyMost   = 15 * time.Second // for one server
-	notifyOthers = 10 * time.Second // for all others; the first lock waits before it
+	notifyMost   = 15 * time.Second // bounds the notice to one server
+	notifyOthers = 10 * time.Second // bounds the notices to all other servers; the first lock waits for them
 	notifyAtOnce = 64               // concurrent notices
-	recordPolls  = 5                // polls of a file of an earlier boot held by others
+	recordPolls  = 5                // polls of an earlier boot's file that another mount holds
 	maxRecord    = 1 << 20          // bytes of a file: about 30 for each network
 )
 
 // Before the first lock, monitor records the server for the notice after the machine's next crash,
-// and sends the notice of the last crash. With first the mount has no locks yet, and acts only if
-// there are files. It returns only errors of ctx and stop.
+// and sends the notice of the last crash. With first set the mount has no locks yet, and monitor
+// acts only if there are files. monitor returns only errors of ctx and stop.
 func (l *Locks) monitor(ctx context.Context, stop <-chan struct{}, first bool) error {
 	if l.opt.Stable == nil {
 		return nil
@@ -89,8 +89,8 @@ func (l *Locks) isMonitored(peer string) bool {
 	return last != nil && *last == peer
 }
 
-// openRecord makes the mount hold a server's file; without create only an existing one. Files of
-// previous servers stay, because those may have locks.
+// openRecord locks a server's file for the mount; without create only an existing file. Files of
+// previous servers stay locked, because those servers may have locks.
 func (l *Locks) openRecord(peer string, create bool) {
 	name := filepath.Join(l.opt.Stable.Dir, recordName+peer)
 	if l.isMonitored(peer) || slices.ContainsFunc(l.records, func(f *os.File) bool { return f.Name() == name }) {
@@ -115,13 +115,13 @@ func (l *Locks) openRecord(peer string, create bool) {
 		l.records = append(l.records, file)
 	case !create && errors.Is(err, fs.ErrNotExist) || l.ctx.Err() != nil:
 		return
-	default: // would fail each time
+	default: // each later attempt would fail too
 		l.log(fmt.Sprintf("locks would outlive a crash of this machine: %v", err))
 	}
 	l.monitored.Store(&peer)
 }
 
-// recordName is the prefix of the files. gateName is held by the mount that handles them.
+// recordName is the prefix of the servers' files. The mount that handles them holds gateName.
 const (
 	recordName = "server-"
 	gateName   = "gate"
@@ -138,8 +138,8 @@ func (o *Stable) records() (paths []string) {
 	return paths
 }
 
-// lockGate returns the gate, held by this mount. It returns nil without create if there are no
-// files.
+// lockGate locks the gate for this mount and returns it. It returns nil without create if there are
+// no files.
 func (l *Locks) lockGate(create bool) (*os.File, error) {
 	o := l.opt.Stable
 	if !create && len(o.records()) == 0 {
@@ -157,9 +157,9 @@ func (l *Locks) lockGate(create bool) (*os.File, error) {
 }
 
 // notifyEarlier notifies the servers with files of earlier boots, concurrently. It skips the
-// mount's own server: renew handles that file. It reports whether that server may be notified: no
-// other mount has a lock, through any address. Notified servers' files are removed. The caller
-// holds the gate.
+// mount's own server: renew handles that file. It reports whether the own server may be notified,
+// because no other mount has a lock through any address. It removes the files of notified servers.
+// The caller holds the gate.
 func (l *Locks) notifyEarlier(peer string) bool {
 	o := l.opt.Stable
 	var earlier []*os.File
@@ -201,7 +201,7 @@ func (l *Locks) notifyAll(files []*os.File) {
 			defer func() { <-room }()
 			r, err := readRecord(file)
 			if err == nil && (r.Boot == "" || l.notifyServer(ctx, strings.TrimPrefix(filepath.Base(file.Name()), recordName), &r)) {
-				_ = os.Remove(file.Name()) // otherwise retried when no mount has locks
+				_ = os.Remove(file.Name()) // a file that stays is retried when no mount has locks
 			}
 		})
 	}
@@ -230,7 +230,8 @@ func (l *Locks) enterNet(file *os.File) error {
 
 // notifyServer notifies a server, and reports success.
 func (l *Locks) notifyServer(ctx context.Context, peer string, r *record) bool {
-	// In case the file was lost, the number is at least the time in seconds.
+	// The number is at least the time in seconds, so that it grows even if a lost file was made
+	// anew.
 	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1
 	ctx, cancel := context.WithTimeout(ctx, notifyMost)
 	defer cancel()
@@ -246,7 +247,7 @@ func (l *Locks) notifyServer(ctx context.Context, peer string, r *record) bool {
 var errOthersHaveLocks = errors.New("other mounts have locks, which it would free too, if it is the same server by another address")
 
 // lockServerRecord returns the server's file with a shared lock, and with this boot in it if
-// possible. mayNotify: the server may be notified.
+// possible. mayNotify permits notifying the server.
 func (l *Locks) lockServerRecord(peer string, create, mayNotify bool) (*os.File, error) {
 	o := l.opt.Stable
 	path := filepath.Join(o.Dir, recordName+peer)
@@ -266,9 +267,9 @@ func (l *Locks) lockServerRecord(peer string, create, mayNotify bool) (*os.File,
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, err
 		}
-		// Others have locks there.
+		// Other mounts may have locks at the server.
 		if file, err = lockRecord(path, create, unix.LOCK_SH); err == nil {
-			// They may have found that it cannot be notified. A mount about to notify it has the
+			// Those mounts may have failed to notify the server. A mount about to notify holds the
 			// file exclusively.
 			if r, err := readRecord(file); err != nil || r.Boot == o.Boot || looks == recordPolls {
 				return file, nil
@@ -282,8 +283,8 @@ func (l *Locks) lockServerRecord(peer string, create, mayNotify bool) (*os.File,
 	}
 }
 
-// lockRecord opens and locks the file, unless a conflicting lock exists. It opens again if the last
-// mount has removed the file meanwhile.
+// lockRecord opens and locks the file, unless a conflicting lock exists. It opens the file again if
+// the last mount has removed it meanwhile.
 func lockRecord(path string, create bool, how int) (*os.File, error) {
 	flags := os.O_RDWR | unix.O_NOFOLLOW
 	if create {
@@ -324,7 +325,7 @@ func (l *Locks) renew(file *os.File, peer string, mayNotify bool) error {
 	return writeRecord(file, &r)
 }
 
-// readRecord reads the file. An empty one is from a mount that ended early.
+// readRecord reads the file. An empty file is from a mount that ended early.
 func readRecord(file *os.File) (r record, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(file, 0, maxRecord))
 	if err != nil {
@@ -344,7 +345,7 @@ func readRecord(file *os.File) (r record, err error) {
 }
 
 // writeRecord replaces the file's content on stable storage. The mount holds the file exclusively,
-// and no mount has locks there.
+// and no mount has locks at the server.
 func writeRecord(file *os.File, r *record) error {
 	if err := file.Truncate(0); err != nil {
 		return err
@@ -352,8 +353,8 @@ func writeRecord(file *os.File, r *record) error {
 	return addToRecord(file, r)
 }
 
-// addToRecord adds a line on stable storage, and syncs the directory. Earlier content stays, even
-// if a crash left a partial line or zeros. So each line has its own newlines at both ends.
+// addToRecord adds a line on stable storage, and syncs the directory. Earlier content stays, even a
+// partial line or zeros from a crash. So the added line begins and ends with a newline.
 func addToRecord(file *os.File, r *record) error {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -1,12 +1,13 @@
 // After a restart of the server: reclaiming locks, or losing them.
 //
-// A status monitor of this machine would receive the restart notice, but reports it only to the
-// kernel (notice.go covers machines without one). So while there are locks the mount probes the
-// connection every few seconds and checks it each second, because other calls may find it lost. A
-// new connection may mean a restart; then each lock is reclaimed. A server outside its grace period
-// refuses that, and is asked for the holder. If only the connection was lost, this mount is the
-// holder. After a failover the new server has none of the locks. It gets new LOCKs for bytes free
-// there. Other clients may have held them in between, which the log reports.
+// A status monitor of this machine would receive the restart notice, but passes it only to the
+// kernel (notice.go covers machines without a monitor). So while there are locks the mount probes
+// the connection every few seconds. It also checks each second whether other calls have
+// reconnected. A new connection may mean a restart; then each lock is reclaimed. A server outside
+// its grace period refuses, and the mount asks that server for the holder. If only the connection
+// was lost, this mount is the holder. After a failover the new server has none of the locks. The
+// mount sends it new LOCKs, which succeed for free bytes. Other clients may have locked these bytes
+// in between, which the log reports.
 
 package nlm
 
@@ -30,7 +31,7 @@ const (
 func (l *Locks) watch() {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	var last time.Time // of the last accepted notice
+	var last time.Time // time of the last accepted notice
 	for looks := 1; ; looks++ {
 		told := false
 		select {
@@ -56,12 +57,12 @@ func (l *Locks) watch() {
 		if looks%int(probeEvery/checkEvery) == 0 && l.opt.Server.NLM(l.ctx, nil, nlm4.ProcNull, nil, nil) != nil {
 			continue
 		}
-		// Taken before the calls below, which may reconnect again.
+		// Read before the calls below, because they may reconnect again.
 		now := l.connID()
 		if now.connects == seen.connects && !told {
 			continue
 		}
-		_ = l.monitor(l.ctx, nil, false) // before another server has our locks
+		_ = l.monitor(l.ctx, nil, false) // before another server gets our locks
 		l.reclaimAll()
 		l.mu.Lock()
 		l.seen = now
@@ -75,8 +76,8 @@ func (l *Locks) watch() {
 // A connID identifies a connection to a server.
 type connID struct{ connects, moves uint64 }
 
-// connID returns the present one. It reads Moves first: a move in between is detected late, but no
-// lock counts as checked at the new server.
+// connID returns the present connection. It reads Moves first, so that no lock counts as checked at
+// a new server after a move in between; the move is only detected later.
 func (l *Locks) connID() connID {
 	moves := l.opt.Server.Moves()
 	return connID{l.opt.Server.Connections(), moves}
@@ -95,8 +96,8 @@ func (l *Locks) ownersWithLocks() (all []*owner) {
 	return all
 }
 
-// reclaimAll reclaims all locks. It defers an owner with a call in flight: a server in its grace
-// period may delay that call until the end.
+// reclaimAll reclaims all locks. It defers an owner with a call in flight: a server may delay that
+// call until its grace period ends.
 func (l *Locks) reclaimAll() {
 	l.mu.Lock()
 	left := l.ownersWithLocks()
@@ -127,7 +128,7 @@ func (l *Locks) reclaimAll() {
 	l.logReclaimed(&f)
 }
 
-// A reclaimResult counts the results for locks.
+// A reclaimResult counts lost locks, and locks taken anew at another server.
 type reclaimResult struct {
 	lost, anew int
 	until      time.Time // end of retries at another server; zero: not set yet
@@ -175,11 +176,11 @@ func (l *Locks) moved() bool {
 	return l.seen.moves != l.opt.Server.Moves()
 }
 
-// goneMost bounds the time in which a dead server's locks on shared files disappear: its process is
+// goneMost bounds the wait for a dead server's locks on shared files to disappear: its process is
 // about to end.
 const goneMost = 5 * time.Second
 
-// lockAgain takes a lock at a server without it. All locks of one check share the time.
+// lockAgain takes a lock at a server that lacks it. All locks of one check share goneMost.
 func (l *Locks) lockAgain(o *owner, s span, f *reclaimResult) bool {
 	if f.until.IsZero() {
 		f.until = time.Now().Add(goneMost)
@@ -195,7 +196,8 @@ func (l *Locks) lockAgain(o *owner, s span, f *reclaimResult) bool {
 	}
 }
 
-// mayChange reports whether a retry may get a lock refused with st. A file missing there is final.
+// mayChange reports whether a retry may get a lock refused with st. A file missing on the server is
+// final.
 func mayChange(st nlm4.Status, until time.Time) bool {
 	return st == nlm4.DeniedGracePeriod || st == nlm4.Denied && !time.Now().After(until)
 }
@@ -204,7 +206,7 @@ func mayChange(st nlm4.Status, until time.Time) bool {
 func (l *Locks) reclaim(o *owner, s span) bool {
 	for {
 		r := l.lock(o, s, false, true)
-		// Servers also answer this outside a grace period.
+		// Servers also answer a reclaim with this status outside a grace period.
 		if r.err == nil && r.status == nlm4.DeniedGracePeriod {
 			var known bool
 			if r.status, known = l.stillLocked(o, s); known {
@@ -219,7 +221,8 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 	}
 }
 
-// stillLocked asks for the holder of s: Granted means the owner. known is false without an answer.
+// stillLocked asks for the holder of s: Granted means that o is the holder. known is false if the
+// server did not answer.
 func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	full := s
 	full.exclusive = true
@@ -240,7 +243,7 @@ func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	case err != nil || others.Status == nlm4.DeniedGracePeriod:
 		return 0, false
 	case others.Status != nlm4.Denied:
-		// Another owner may have released its lock between the two calls. Then s is free now.
+		// Another owner may have released its lock between the two calls. If so, s is free now.
 		again, err := l.test(l.ctx, o.fh, l.probe, full, l.credOf(o))
 		if err != nil || again.Status == nlm4.DeniedGracePeriod {
 			return 0, false
@@ -252,7 +255,8 @@ func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	case others.Holder.Exclusive || s.exclusive:
 		return nlm4.Denied, true
 	}
-	// Others share the lock. While they do, no client can have written since we lost ours.
+	// Other owners share the lock. While they hold it, no client can have written since we lost
+	// ours.
 	r := l.lock(o, s, false, false)
 	return r.status, r.err == nil && r.status != nlm4.DeniedGracePeriod
 }

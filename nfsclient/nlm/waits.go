@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A wait is a request without its lock yet. If callbacks reach us it is in a server queue (LOCK
-// with block). It stays there from the first such LOCK until a status other than BLOCKED, or
-// CANCEL. Without CANCEL the server would grant an unwanted lock.
+// A wait is a request without its lock yet. If callbacks reach us, the request waits in a server
+// queue (LOCK with block). It stays in the queue from the first such LOCK until a status other than
+// BLOCKED, or CANCEL. Without CANCEL the server would grant an unwanted lock.
 type wait struct {
 	owner  *owner
 	span   span
@@ -22,14 +22,14 @@ type wait struct {
 
 	// owned by the waiting goroutine
 	wantsQueue bool // LOCK asks for a place in the queue
-	entered    bool // it is in owner.waits
-	final      bool // the server has answered finally and has nothing in its queue
+	entered    bool // the wait is in owner.waits
+	final      bool // the server has answered finally and does not have the request in its queue
 
-	queued bool // the server may have it in its queue; guarded by the owner's slot
+	queued bool // the server may have the request in its queue; guarded by the owner's slot
 }
 
-// callbackPoll is the pause between attempts while callbacks are expected, because some get lost.
-// Linux's client uses the same.
+// callbackPoll is the pause between attempts while callbacks are expected: the waiter polls too,
+// because some callbacks get lost. Linux's client uses the same.
 const callbackPoll = 30 * time.Second
 
 // cancelWait bounds an interrupted program's wait for its request to leave the queue.
@@ -62,8 +62,8 @@ func (l *Locks) enqueue(w *wait, seen connID) {
 	l.startWatch(seen)
 }
 
-// endWait ends a wait and removes it from the server's queue. If that takes long it continues in
-// the background.
+// endWait ends a wait and removes the request from the server's queue. A removal that takes long
+// continues in the background.
 func (l *Locks) endWait(ctx context.Context, w *wait) {
 	if w == nil {
 		return
@@ -89,9 +89,9 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 		if w.queued {
 			l.takeBack(w.owner, w, w.span, l.lockedIn(w.owner, w.span))
 		}
-		// Only after takeBack: until then a GRANTED that crosses CANCEL must be accepted. If we
-		// answered it with DENIED, the server might release the bytes that restore has just locked
-		// again.
+		// dequeue follows takeBack: until CANCEL is answered, a GRANTED that crosses it must be
+		// accepted. If we answered it with DENIED, the server might release the bytes that restore
+		// has just locked again.
 		l.dequeue(w)
 	})
 	late := time.NewTimer(cancelWait)
@@ -103,8 +103,8 @@ func (l *Locks) endWait(ctx context.Context, w *wait) {
 	}
 }
 
-// dequeue hides a wait from callbacks. It makes the file's other waits ask again, because CANCEL
-// may have removed an equal request.
+// dequeue hides a wait from callbacks. It makes the file's other waits send LOCK again, because
+// CANCEL may have removed an equal request.
 func (l *Locks) dequeue(w *wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,8 +133,8 @@ func (l *Locks) takeBack(o *owner, w *wait, s span, before ranges) {
 	l.restore(o, s, before)
 }
 
-// cancel sends CANCEL until the server answers. An unknown request is an answer too: the server has
-// granted it, or never had it.
+// cancel sends CANCEL until the server answers. The status for an unknown request is an answer too:
+// the server has granted the request, or never had it.
 func (l *Locks) cancel(o *owner, s span) {
 	l.callUntilAnswered(o, nil, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: s.exclusive, Lock: l.wire(o.fh, o.svid, s)}
@@ -142,7 +142,7 @@ func (l *Locks) cancel(o *owner, s span) {
 }
 
 // await waits until the next attempt. late reports that neither a callback nor a local release
-// ended the wait. It returns an error if there must be no more attempts.
+// ended the wait. It returns an error if the caller must not try again.
 func (l *Locks) await(ctx context.Context, stop, freed, called <-chan struct{}, d time.Duration) (late bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()

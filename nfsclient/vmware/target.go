@@ -1,9 +1,9 @@
 // Target: the main type of programs for go-nfs-client, over any transport.
 
 // Package vmware lets programs for github.com/vmware/go-nfs-client run over RPC-over-RDMA, or over
-// our TCP. That package's Target and File hold a concrete TCP client. So this package has types
-// with the same names, methods and results (its FSInfo, EntryPlus and errors). A program changes
-// only its import and how it mounts.
+// our TCP. The types Target and File of go-nfs-client hold a concrete TCP client. So this package
+// has types with the same names, methods and results (go-nfs-client's FSInfo, EntryPlus and
+// errors). A program changes only its import and how it mounts.
 //
 //	m, err := vmware.DialMount(ctx, "nfsrdma://host", nfsclient.Options{})
 //	v, err := m.Mount("/export")
@@ -68,10 +68,10 @@ type Target struct {
 	ctx  context.Context
 }
 
-// NewTarget makes a Target from an FS. ctx bounds all its use.
+// NewTarget makes a Target from an FS. ctx bounds all use of the Target.
 func NewTarget(ctx context.Context, fsys *nfsclient.FS) *Target { return &Target{fsys: fsys, ctx: ctx} }
 
-// Close does nothing: the connection is the Mount's.
+// Close does nothing, because the connection belongs to the Mount.
 func (v *Target) Close() error { return nil }
 
 // FSInfo returns the server's FSINFO result.
@@ -110,7 +110,7 @@ func (v *Target) parent(p string) (nfs3.FH, string, error) {
 	return n.FH, name, err
 }
 
-// Lookup returns the attributes and handle at a path. The root's attributes are empty.
+// Lookup returns the attributes and handle at a path. For the root, the attributes are empty.
 func (v *Target) Lookup(p string) (os.FileInfo, []byte, error) {
 	n, err := v.walk(p)
 	if err != nil {
