@@ -53,8 +53,8 @@ func (m *mountBench) run(cmd *cobra.Command, s *session.Session, args []string, 
 	}
 	rig := bench.MountRig{Scratch: filepath.Join(tmp, "scratch"), Loopback: filepath.Join(tmp, "served"), Clear: mountpeer.Clear}
 	defer func() {
-		// The scratch directory is empty now, unless a mount remains in it, which must not be
-		// removed.
+		// The scratch directory is empty now, unless a mount remains in it. Remove then fails, and
+		// the mount stays.
 		if e := os.Remove(rig.Scratch); e == nil || errors.Is(e, os.ErrNotExist) {
 			e = os.RemoveAll(tmp)
 			err = errors.Join(err, e)

@@ -62,7 +62,7 @@ func newDf(s *session.Session) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().Bool("help", false, "help for df") // -h is taken
+	cmd.Flags().Bool("help", false, "help for df") // -h has another meaning
 	cmd.Flags().BoolVarP(&human, "human-readable", "h", false, "sizes like 1.5K and 234M")
 	cmd.Flags().BoolVarP(&inodes, "inodes", "i", false, "numbers of files in place of space")
 	cmd.Flags().BoolVarP(&portable, "portability", "P", false, "the column heads of POSIX")

@@ -106,7 +106,7 @@ func runLn(s *session.Session, cmd *cobra.Command, f lnFlags, args []string) err
 		if into {
 			name := path.Base(strings.TrimRight(target, "/"))
 			if from, err := s.Operand(ctx, target); !f.symbolic && err == nil {
-				// from the path, because the URL has escapes
+				// the name comes from the path, because the URL has escapes
 				name = path.Base(strings.TrimRight(from.Path, "/"))
 			}
 			place = session.Operand{Arg: session.Below(to.Arg, name), FS: to.FS, Path: session.Below(to.Path, name)}
@@ -221,7 +221,8 @@ func (l *linker) replace(ctx context.Context, n newLink, to session.Operand) (do
 	case l.made[to.Path]:
 		return false, session.Finished{Text: fmt.Sprintf("will not overwrite just-created %s with %s", text.QuoteAlways(to.Arg), text.QuoteAlways(n.target))}
 	case !l.symbolic && sameObject(old.Node, n.node):
-		// Renaming one name of a file to another of its names does nothing.
+		// Renaming one name of a file to another of its names does nothing, so no link is made
+		// here.
 		if fromDir, fromBase, e := l.placeOf(ctx, n.target); e == nil && fromBase == base && fromDir.Root() == dir.Root() {
 			return false, session.Finished{Text: fmt.Sprintf("%s and %s are the same file", text.QuoteAlways(n.target), text.QuoteAlways(to.Arg))}
 		}

@@ -55,7 +55,7 @@ func lsFlagSet(cmd *cobra.Command, f *listing.Options) {
 			return err
 		})
 	}
-	fl.Bool("help", false, "help for ls") // -h is taken
+	fl.Bool("help", false, "help for ls") // -h has another meaning
 	either("long", "l", "mode, links, owner, group, size and time too", func() { f.Long, f.One, f.Columns = true, false, false })
 	either("all", "a", "names that begin with a dot too", func() { f.All, f.AlmostAll = true, false })
 	either("almost-all", "A", "the same without . and ..", func() { f.All, f.AlmostAll = false, true })

@@ -283,7 +283,7 @@ func listMounts(w io.Writer) error {
 		note, options := "", m.Flags
 		if c, err := mountctl.Dial(m); err == nil {
 			var r mounter.Report
-			if c.Stats(&r) == nil { // otherwise it is about to end
+			if c.Stats(&r) == nil { // otherwise the mount is about to end
 				options = strings.TrimSuffix(options+","+r.ListOptions(), ",")
 			}
 			c.Close()

@@ -143,7 +143,7 @@ func (r *remover) ignore(err error) error {
 	return err
 }
 
-// emptyDir is rm -d.
+// emptyDir removes an empty directory, for -d.
 func (r *remover) emptyDir(ctx context.Context, o session.Operand, fi *nfsclient.FileInfo) error {
 	for _, err := range o.FS.Entries(ctx, o.Path) {
 		if err != nil {
@@ -179,7 +179,7 @@ func (r *remover) tree(ctx context.Context, o session.Operand) error {
 	return nil
 }
 
-// wanted asks the user.
+// wanted asks whether to remove name, or with enter, to descend into the directory.
 func (r *remover) wanted(name string, fi *nfsclient.FileInfo, enter bool) bool {
 	what := "remove " + text.FileType(fi.Mode(), fi.Size())
 	if enter {

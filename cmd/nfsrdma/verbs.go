@@ -306,7 +306,7 @@ do not pass routers.`,
 			if err != nil {
 				return fmt.Errorf("%s: not a multicast address, such as 239.1.2.3 or ff15::1:7", args[0])
 			}
-			o.Port = roce.UDPPort // the only port
+			o.Port = roce.UDPPort // RoCE's only port
 			o.Waiting = func(at net.Addr) { fmt.Fprintf(cmd.ErrOrStderr(), "waiting for datagrams to %v\n", at) }
 			r, err := verbs.Mckey(cmd.Context(), o, group.Unmap(), send)
 			if err != nil {

@@ -63,7 +63,7 @@ func (s *settings) volume(arg string, p program.Settings) (v program.Volume, err
 	if err != nil {
 		return v, err
 	}
-	if p.Locks { // without it, the previous process's locks could not be reclaimed
+	if p.Locks { // without a StateDir, the previous process's locks could not be reclaimed
 		o.StateDir = p.StateDir
 	}
 	at, name := cutName(arg)
@@ -104,7 +104,7 @@ func (s *settings) directory(dir, name string, o juicefs.Options) (v program.Vol
 
 const (
 	// lateAfter is the time after which a failed volume is retried. By then the server runs without
-	// the volume, and must not end because of it.
+	// the volume, and must not end because of the failure.
 	lateAfter = 10 * time.Second
 	// againAfter is the time between two attempts.
 	againAfter = 10 * time.Second

@@ -53,8 +53,8 @@ type Log struct {
 
 	mu      sync.Mutex    // guards all below
 	pending []byte        // whole lines for the writer
-	lost    uint64        // since the writer last took pending; while not 0, new records are lost
-	next    *os.File      // replaces file; nil: none
+	lost    uint64        // records since the writer last took pending; while not 0, new ones are lost
+	next    *os.File      // the file to replace file, or nil
 	torn    bool          // the last line of next is incomplete
 	swapped chan struct{} // closed once next is in use
 	closing bool
@@ -89,8 +89,8 @@ func start(path string, f sink, size int) *Log {
 	return l
 }
 
-// openFile opens the file for appending. torn: its last record is incomplete, for example after a
-// crash.
+// openFile opens the file for appending. torn reports an incomplete last record, for example after
+// a crash.
 func openFile(path string) (f *os.File, torn bool, err error) {
 	// O_RDWR, because the last byte is read. O_NONBLOCK, because opening a FIFO would wait for its
 	// reader.
@@ -153,7 +153,7 @@ func signal(c chan struct{}) {
 }
 
 // Reopen opens the path again, for example after the file was renamed. Records of calls that end
-// later go to the new file. On error the log keeps the file it has.
+// later go to the new file. After an error the log keeps its present file.
 func (l *Log) Reopen() error {
 	f, torn, err := openFile(l.path)
 	if err != nil {
@@ -222,8 +222,8 @@ func (l *Log) run() {
 	}
 }
 
-// nextBatch takes the queued lines, if all earlier ones are written, and the next file. ending: no
-// more lines will come.
+// nextBatch takes the queued lines, if all earlier lines are written, and the next file. ending
+// reports that no more lines will come.
 func (l *Log) nextBatch() (ending bool) {
 	l.mu.Lock()
 	next, torn, swapped := l.next, l.torn, l.swapped
@@ -251,8 +251,8 @@ func (l *Log) nextBatch() (ending bool) {
 	return ending
 }
 
-// replace directs records to another file. Records queued before go to the old file as far as it
-// takes them. The caller releases old, unless it is nil: then both are the same file.
+// replace directs records to another file. Earlier records go to the old file as far as possible.
+// The caller releases old; a nil old means that both files are the same.
 func (l *Log) replace(next *os.File, torn bool) (old sink) {
 	if same(l.file, next) { // the rest of a started line must not be written twice
 		next.Close()

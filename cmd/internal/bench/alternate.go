@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// sliceCount is a figure's slice count.
+// sliceCount is the number of slices for each figure.
 const sliceCount = 5
 
 // alternate measures the largest RDMA Writes and Reads and raw UDP in alternating slices of d. The

@@ -13,9 +13,9 @@ const (
 	latencySteps = 1 << latencyBits
 )
 
-// A Histogram counts durations. It belongs to one goroutine; merge joins several.
+// A Histogram counts durations. It belongs to one goroutine; merge joins several histograms.
 type Histogram struct {
-	N        uint64        // the shortest and the longest duration; 0 if N is 0
+	N        uint64        // the number of durations
 	Min, Max time.Duration // the least and the largest; 0 without durations
 
 	sum    time.Duration

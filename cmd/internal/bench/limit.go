@@ -118,7 +118,7 @@ func measureLimits(addr string, d time.Duration, reads, writes bool) (l limitRep
 }
 
 // limitReadRate receives pieces into a memory ring for d, at least one piece, and hangs up. The
-// clock starts with the first piece, because the peer makes its file before it.
+// clock starts with the first piece, because the peer makes its file before the first piece.
 func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
 	conn, err := rawDial(addr, kind)
 	if err != nil {
@@ -154,7 +154,7 @@ func limitReadRate(addr string, kind byte, d time.Duration) (float64, error) {
 }
 
 // limitWriteRate sends pieces from a memory ring for d, at least one piece. It returns when the
-// peer has confirmed all as written to its file.
+// peer has confirmed that all pieces are written to the peer's file.
 func limitWriteRate(addr string, kind byte, d time.Duration) (float64, error) {
 	conn, err := rawDial(addr, kind)
 	if err != nil {

@@ -33,7 +33,7 @@ const randDepth = 32
 // MountOptions select a mount's measurements.
 type MountOptions struct {
 	Rounds   int           // for each figure; the median counts
-	Depth    int           // calls in flight in the client library, where a program on the mount has one
+	Depth    int           // calls in flight in the client library; a program on the mount has one
 	Size     int64         // file size in bytes, rounded down to MiB, at least one
 	Duration time.Duration // random-read time, in each round
 	Files    int           // in the tree; 0: no trees
@@ -96,7 +96,7 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 	r.CPUs, r.Rounds, r.Size, r.Files, r.Depth = runtime.NumCPU(), o.Rounds, o.Size, o.Files, o.Depth
 	err = b.makeWork(ctx)
 	if errors.Is(err, syscall.EEXIST) {
-		return err // not ours, so it must stay
+		return err // an existing directory is not ours, so it must stay
 	}
 	defer func() { err = errors.Join(err, b.cleanUp()) }()
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -166,7 +166,8 @@ func (b *mountRun) cleanUp() error {
 			continue
 		}
 		if !b.rig.Clear(dir) {
-			// The server's files are below it. Do not remove them through the scratch directory.
+			// The server's files are below the mount point. Do not remove them through the scratch
+			// directory.
 			failed = errors.Join(failed, fmt.Errorf("%s is still mounted: unmount it with umount -l", dir))
 		}
 	}

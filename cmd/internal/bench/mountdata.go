@@ -69,7 +69,7 @@ func touch(p []byte, _ int64) error {
 	return nil
 }
 
-// A dataTest measures one way and returns its figure.
+// A dataTest measures one route and returns the route's figure.
 type dataTest struct {
 	row *DataRow
 	do  func(context.Context, route) (float64, error)

@@ -122,7 +122,7 @@ func (b *mountRun) treeRound(ctx context.Context, mount string, tests []treeTest
 	return b.unmount(mount)
 }
 
-// makeKeptTrees makes the kept trees; a single one if all mounts show the same directory.
+// makeKeptTrees makes the kept trees, or a single tree if all mounts show the same directory.
 func (b *mountRun) makeKeptTrees(ctx context.Context, mounts []string) error {
 	if b.rig.Same {
 		return b.makeKeptTree(ctx, filepath.Join(b.rig.Loopback, b.work, "kept"))

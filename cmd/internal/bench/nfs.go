@@ -44,8 +44,8 @@ func (b *run) test(ctx context.Context, name string) error {
 // listPage is a READDIRPLUS reply's size limit, in bytes.
 const listPage = 1 << 20
 
-// lister makes each slot list the directory independently, one page per call, from the start again
-// after its end. A call's result is its entry count.
+// lister makes each slot list the directory independently, one page per call, and start again after
+// the last page. A call's result is its entry count.
 func lister(ctx context.Context, dir *nfsclient.FS, slots []*slot) op {
 	c, root := dir.Client(), dir.Root()
 	for _, s := range slots {

@@ -94,7 +94,7 @@ func openUDP() (*net.UDPConn, error) {
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
 			for _, o := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE} {
-				// the last two need root
+				// SO_RCVBUFFORCE and SO_SNDBUFFORCE need root
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, o, udpBuffer)
 			}
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1)

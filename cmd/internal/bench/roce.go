@@ -93,7 +93,7 @@ func DatagramPeer(in io.Reader, out io.Writer) error {
 	defer e.qp.Close()
 	answer := rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{make([]byte, verbsMessage)}, Unsignaled: true}
 	e.cq.SetHandler(func() {
-		_, _ = e.each(func(wc rnic.WC) { // a failed QP answers nothing
+		_, _ = e.each(func(wc rnic.WC) { // after a failure of the QP no answer is possible
 			if answer.AH == nil { // the IPv4 header occupies the GRH space's last bytes
 				answer.AH = &rnic.AddressHandle{Addr: netip.AddrFrom4([4]byte(e.bufs[wc.ID][grhRoom-8:])), QPN: wc.SrcQP, QKey: benchQKey}
 			}

@@ -40,15 +40,15 @@ const (
 	ucxMost     = 1_000_000
 )
 
-// measureUCX runs Debian's ucx-utils over TCP on loopback, for about d each. It returns none if
-// they are not installed.
+// measureUCX runs Debian's ucx-utils over TCP on loopback, for about d per test. It returns no
+// figures if ucx-utils is not installed.
 func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err error) {
 	path, err := exec.LookPath(ucxCommand)
 	if err != nil {
 		return nil, nil
 	}
 	for _, t := range ucxTests {
-		// ucx_perftest takes a count and no duration: how long do a few messages take?
+		// ucx_perftest takes a count and no duration, so time a few messages first.
 		err := t.measure(ctx, path, ucxLeast)
 		if err == nil {
 			n := d.Seconds() / (float64(t.AvgUs) / 1e6)
@@ -106,8 +106,8 @@ func ucxProcess(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// parse reads -v's output format, ignoring warnings around it: iterations, then median, average and
-// overall latency in microseconds, then average and overall MB/s (2^20 bytes).
+// parse reads the output of ucx_perftest -v, ignoring warnings: iterations, then median, average
+// and overall latency in microseconds, then average and overall MB/s (2^20 bytes).
 func (f *ucxFigure) parse(said string) error {
 	for line := range strings.Lines(said) {
 		fields := strings.Split(strings.TrimSpace(line), ",")

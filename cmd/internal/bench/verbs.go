@@ -37,7 +37,7 @@ func Verbs(ctx context.Context, d time.Duration) (*VerbsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.UCX, err = measureUCX(ctx, d); err != nil { // our figures are complete without it
+	if r.UCX, err = measureUCX(ctx, d); err != nil { // UCX is optional
 		r.UCXErr = err.Error()
 	}
 	if ctx.Err() != nil {
@@ -54,7 +54,7 @@ type verbsRun struct {
 	base uint64
 	src  []byte // random bytes to write
 	sink *rnic.MR
-	mem  []byte // of sink
+	mem  []byte // the memory of sink
 
 	to *rnic.AddressHandle // datagram destination
 }

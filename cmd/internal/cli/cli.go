@@ -18,8 +18,8 @@ import (
 // Protocols is a program's annotation with the protocol lines of --version.
 const Protocols = "protocols"
 
-// Prepare is called once root has all its commands. helpers are the program under other names, and
-// files (Section), which also get manual pages.
+// Prepare is called once root has all its commands. helpers are the program's other names, and file
+// formats (Section); each also gets a manual page.
 func Prepare(root *cobra.Command, helpers ...*cobra.Command) {
 	SetVersion(root)
 	root.SilenceUsage, root.SilenceErrors = true, true
@@ -50,7 +50,7 @@ func countArgs(cmd *cobra.Command) {
 // SetVersion adds --version to a program. Prepare calls it for its root.
 func SetVersion(root *cobra.Command) {
 	root.Version = version()
-	if root.Flags().Lookup("version") == nil { // cobra's has the letter v, which means verbose
+	if root.Flags().Lookup("version") == nil { // cobra's flag has the letter v, which means verbose
 		root.Flags().Bool("version", false, "print the version and the protocols")
 	}
 	root.SetVersionTemplate("{{.Name}} version {{.Version}}\n" + origin(root))

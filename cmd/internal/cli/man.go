@@ -75,7 +75,7 @@ func helperPage(h *cobra.Command, source, dir string) error {
 	}
 	h.DisableAutoGenTag = true
 	h.InitDefaultHelpFlag()
-	h.Flags().Lookup("help").Hidden = section == "5" // a file has none
+	h.Flags().Lookup("help").Hidden = section == "5" // a file format has no flags
 	forMan(h)
 	err = doc.GenMan(h, &doc.GenManHeader{Title: strings.ToUpper(h.Name()), Section: section, Source: source, Manual: manual}, f)
 	if err = errors.Join(err, f.Close()); err == nil {

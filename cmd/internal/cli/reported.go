@@ -1,4 +1,4 @@
-// How a command that continues after errors ends: they are already on standard error, and it fails.
+// The end of a command that continues after errors: the command has reported the errors, and fails.
 
 package cli
 
@@ -23,7 +23,7 @@ type ExitError int
 // Error is the text of ErrReported.
 func (e ExitError) Error() string { return ErrReported.Error() }
 
-// Is makes it match ErrReported.
+// Is makes an ExitError match ErrReported.
 func (e ExitError) Is(target error) bool { return target == ErrReported }
 
 // A Reporter writes the errors of one command, one line each, and counts them. It is safe for

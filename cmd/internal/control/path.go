@@ -26,8 +26,8 @@ func FlagHelp(dir string) string {
 // ErrNoPath means that the user has no directory for a socket.
 var ErrNoPath = errors.New("XDG_RUNTIME_DIR is not set: run this as root if root runs the server, or name its socket with --control")
 
-// Path returns the socket: the one asked for, or else the user's default in the program's directory
-// dir. For root that is below run, which is RunDir outside tests. It returns "" if the user has no
+// Path returns the socket's path: asked, or else the user's default in the program's directory dir.
+// Root's default is below run, which is RunDir outside tests. Path returns "" if the user has no
 // directory for sockets.
 func Path(asked, run, dir string) string {
 	switch {

@@ -18,7 +18,7 @@ import (
 const (
 	requestWait = 10 * time.Second // to receive a whole request
 	replyWait   = 10 * time.Second // to deliver a whole reply
-	maxConns    = 32               // at once
+	maxConns    = 32               // connections at the same time
 	dirWait     = 5 * time.Second  // for other servers that are starting
 )
 
@@ -51,7 +51,7 @@ func Listen(path string, answer func(command string) (any, error)) (*Server, err
 	if err != nil {
 		return nil, err
 	}
-	// A peer that connects before this is still checked by its credentials.
+	// A peer that connects before the Chmod is still checked by its credentials.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, err

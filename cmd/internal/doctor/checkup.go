@@ -64,17 +64,17 @@ type Report struct {
 	Mount    []string  `json:"mount,omitempty"`  // commands that should work
 }
 
-// An checkup is one run. Each field below Options is written by one check, before the checks that
-// need it start; down and the closers need the lock.
+// A checkup is one run. Each field below Options is written by one check, before the checks that
+// need the field start; its comment begins with the check. down and the closers need the lock.
 type checkup struct {
 	Options
-	down map[string]bool // names of checks that others cannot build on after a warning; set once
+	down map[string]bool // checks that others cannot build on after a warning; set once
 
 	reserved func() bool // this process can use reserved ports; set once
 
 	addr      string     // name: the examined address
 	device    string     // route: the network interface
-	local     netip.Addr // and this host's address
+	local     netip.Addr // route: this host's address
 	mtu       int
 	roce      bool // RDMA port: RDMA is RoCE, as requested or because iWARP does not answer
 	rdmaPort  portprobe.Result
@@ -83,7 +83,7 @@ type checkup struct {
 	rdma      *transport.Client // RPC-over-RDMA
 	tcp       *transport.Client // programs over TCP
 	rdmaMount bool              // MOUNT is served on the RDMA port
-	tcpMount  bool              // and on the TCP port
+	tcpMount  bool              // MOUNT is served on the TCP port
 	locks     bool              // NLM is served
 	bound     []rpcbind.Mapping // rpcbind
 	mount     *transport.Client // MOUNT
@@ -96,15 +96,15 @@ type checkup struct {
 	rtmax     int               // FSINFO
 	wtmax     int
 	rootAttr  nfs3.Fattr // identity
-	readOnly  bool       // and the export is read-only for this host
+	readOnly  bool       // identity: the export is read-only for this host
 
 	mu     sync.Mutex
 	closes []func() error
 	mounts []string // the command lines
 }
 
-// Examine runs all checks. It calls tell, if it is not nil, with each finding once all earlier
-// findings are complete. It takes some seconds whatever the server does.
+// Examine runs all checks. It calls tell, if not nil, with each finding once all earlier findings
+// are complete. All checks are limited in time, so Examine takes only some seconds.
 func Examine(ctx context.Context, o Options, tell func(Finding)) Report {
 	cu := newCheckup(o)
 	defer cu.close()

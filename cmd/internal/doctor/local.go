@@ -59,7 +59,7 @@ func (cu *checkup) addDevice() string {
 // through the examined provider.
 func (cu *checkup) deviceFits(dir, node string) bool {
 	if cu.roce {
-		// otherwise it is InfiniBand
+		// a CA with another link layer is InfiniBand
 		return node == "CA" && cu.text(dir, "ports/1/link_layer") == "Ethernet"
 	}
 	return node == "RNIC"
@@ -194,7 +194,7 @@ func checkLocking(_ context.Context, cu *checkup) Finding {
 // checkFUSE looks for the requirements of FUSE mounts.
 func checkFUSE(_ context.Context, cu *checkup) Finding {
 	helper := cu.program("fusermount3")
-	// the file's mode does not show a container's limits
+	// open the device, because the file's mode does not show a container's limits
 	f, err := os.OpenFile(cu.file("/dev/fuse"), os.O_RDWR, 0)
 	if err == nil {
 		f.Close()

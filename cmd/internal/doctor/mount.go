@@ -54,7 +54,7 @@ func checkMount(ctx context.Context, cu *checkup) Finding {
 	return ok("%s", over)
 }
 
-// dialMount connects to MOUNT over TCP and calls it once.
+// dialMount connects to MOUNT over TCP and calls NULL once.
 func (cu *checkup) dialMount(ctx context.Context) (*transport.Client, error) {
 	c, err := transport.DialTCP(ctx, cu.portAddr(cu.mountPort), cu.config("mount"))
 	if err != nil {

@@ -175,7 +175,7 @@ func describePort(r portprobe.Result) string {
 	return r.Kind.String()
 }
 
-// closedAdvice returns the advice about a port with no service or another one.
+// closedAdvice returns the advice about a port with no service or with another service.
 func (cu *checkup) closedAdvice(ctx context.Context, k portprobe.Kind, port int, serve string) string {
 	switch k {
 	case portprobe.Refused:

@@ -96,7 +96,7 @@ func (cu *checkup) config(service string) transport.ClientConfig {
 
 // checkRPCOverRDMA connects and makes one call.
 func checkRPCOverRDMA(ctx context.Context, cu *checkup) Finding {
-	if cu.roce { // the port check has connected by it
+	if cu.roce { // the port check has connected by RoCE
 		return rdmaFacts(cu.rdma)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: cu.CRC})

@@ -11,7 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Standard writes to logrus' standard logger with its settings of the moment.
+// Standard writes to logrus' standard logger, with that logger's present settings.
 var Standard = slog.New(&handler{to: logrus.StandardLogger()})
 
 // A handler is a slog.Handler that writes each record as an entry of a logrus.Logger: level,
@@ -58,7 +58,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// put adds an attribute to fields. Empty ones are left out; a group adds its members.
+// put adds an attribute to fields. Empty attributes are left out; a group adds its members.
 func put(fields logrus.Fields, prefix string, a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if a.Equal(slog.Attr{}) {

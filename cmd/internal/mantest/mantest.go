@@ -112,7 +112,7 @@ func rendered(t *testing.T, page string) []string {
 	return strings.Fields(strings.NewReplacer("‐", "-", "−", "-", "’", "'", "‘", "`").Replace(out.String()))
 }
 
-// missing returns the first word of a text that the others lack in that order, or "".
+// missing returns the first word of text that among lacks in the same order, or "".
 func missing(text string, among []string) string {
 	for _, word := range strings.Fields(strings.NewReplacer("’", "'").Replace(text)) {
 		at := slices.Index(among, word)

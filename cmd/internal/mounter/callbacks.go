@@ -16,7 +16,7 @@ import (
 // withdrawTime limits the unregistration at the end of a mount.
 const withdrawTime = 5 * time.Second
 
-// announce registers a mount with rpcbind for the callbacks of lock managers. It fails if they
+// announce registers a mount with rpcbind for the callbacks of lock managers. It fails if callbacks
 // already go elsewhere, for example to the kernel's lock manager or another mount.
 func announce(ctx context.Context, at netip.AddrPort) (withdraw func(), err error) {
 	return register(ctx, nlm4.Program, nlm4.Version, at)
@@ -34,7 +34,7 @@ func register(ctx context.Context, program, version uint32, at netip.AddrPort) (
 		closeRegistrar(tcp)
 		return nil, err
 	}
-	// Few servers call over UDP. If another service, or a killed mount, is registered for it, that
+	// Few servers call over UDP. If another service, or a killed mount, has the UDP entry, the
 	// entry stays.
 	udp, _ := portmap.Register(ctx, portmap.Bindings(program, version, rpcbind.NetUDP, at))
 	return func() {

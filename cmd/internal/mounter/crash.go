@@ -12,7 +12,7 @@ import (
 const stateDir = "/var/lib/nfsrdma-mount"
 
 // stableDir makes or finds a directory that only root can change. It returns "" if that fails;
-// mounts work without it.
+// mounts work without the directory.
 func stableDir(dir string) string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return ""

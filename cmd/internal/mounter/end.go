@@ -15,7 +15,8 @@ import (
 )
 
 // A signalled process checks every mountCheckInterval whether its mount has left the tree. After
-// elsewhereChecks such checks in a row, programs in another mount namespace must be keeping it.
+// elsewhereChecks such checks in a row, programs in another mount namespace must be keeping the
+// mount.
 const (
 	mountCheckInterval = time.Second
 	elsewhereChecks    = 5
@@ -24,7 +25,7 @@ const (
 // untilEnd returns when the mount is gone and all data is written, or known to be lost.
 func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) error {
 	ended := make(chan error, 1)
-	go func() { ended <- m.Wait() }() // ends with the mount, or the process
+	go func() { ended <- m.Wait() }() // ends with the mount or the process
 	select {
 	case err := <-ended:
 		return err
@@ -34,7 +35,7 @@ func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) 
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	notify("STOPPING=1")
 	unmounted := make(chan error, 1)
-	go func() { unmounted <- m.Unmount() }() // likewise
+	go func() { unmounted <- m.Unmount() }() // also ends with the mount or the process
 	err := r.awaitUnmount(unmounted, m)
 	select {
 	case err := <-ended:

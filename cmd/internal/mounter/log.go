@@ -85,7 +85,8 @@ const (
 	maxCrashLog  = 1 << 20
 )
 
-// redirectCrashOutput directs the Go runtime's crash output to a file: the log's, if it has one.
+// redirectCrashOutput directs the Go runtime's crash output to a file: the log's file, if there is
+// one.
 func redirectCrashOutput(log *os.File) {
 	f := log
 	if f == nil {

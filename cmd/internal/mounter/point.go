@@ -64,7 +64,7 @@ func mountedAlready(arg string, m mountctl.Mount) error {
 // fuseConf is fusermount3's configuration of users' rights; tests replace it.
 var fuseConf = "/etc/fuse.conf"
 
-// helperDir is searched for fusermount3 after PATH, as in go-fuse; tests replace it.
+// helperDir is searched for fusermount3 after PATH, as in go-fuse; tests replace helperDir.
 var helperDir = "/bin"
 
 // fuseHelper finds the program that mounts and unmounts for ordinary users. PATH may be empty:
@@ -126,7 +126,7 @@ func (r *Request) checkFUSE() error {
 func userAllowOther() bool {
 	b, err := os.ReadFile(fuseConf)
 	if err != nil {
-		// if this process cannot read it, fusermount3 decides
+		// an unreadable file may allow it, and fusermount3 decides
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	for line := range strings.Lines(string(b)) {

@@ -33,7 +33,7 @@ func reached(l *transport.LinkFigures) string {
 	switch l.Transport {
 	case "", "tcp":
 		if l.Transport == "" {
-			return "" // a process of an older version
+			return "" // the process is of an older version
 		}
 		return "proto=tcp"
 	}

@@ -69,7 +69,8 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	return err
 }
 
-// control makes this process reachable for the commands. The mount works without it.
+// control opens the socket through which commands reach this process. The mount works without the
+// socket.
 func (r *Request) control(m *fusefs.MountPoint, log *Log) *mountctl.Server {
 	at, ok, err := mountctl.At(r.Dir)
 	if err == nil && !ok {
@@ -101,5 +102,5 @@ func detach(dir string, lazy bool) error {
 	return err
 }
 
-// notify sends a state to the service manager, if it asked for that (NOTIFY_SOCKET).
+// notify sends a state to the service manager if NOTIFY_SOCKET is set.
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }

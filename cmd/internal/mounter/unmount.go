@@ -26,8 +26,8 @@ const unmountNoFollow = 8
 var noticeDelay = 3 * time.Second
 
 // After unmounting, the kernel is asked up to heldChecks times, every heldInterval, whether it
-// still has the mount. After that the cause must be another mount of it, and not a program that is
-// just accessing it.
+// still has the mount. After the last check the cause must be another mount, and not a program in
+// the mount.
 const (
 	heldInterval = 500 * time.Millisecond
 	heldChecks   = 10

@@ -55,7 +55,7 @@ type Options struct {
 	Proto     Proto
 	Port      int    // 0: the port of the URL, or the transport's default
 	MountPort int    // 0: the NFS port, then rpcbind's answer
-	LockPort  int    // likewise
+	LockPort  int    // 0: the NFS port, then rpcbind's answer
 	MountHost string // "": the server
 	NConnect  int
 	Provider  nfsclient.Provider

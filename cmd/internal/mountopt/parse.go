@@ -135,7 +135,7 @@ func equivalent(a, b given) bool {
 		case w.name == "v3":
 			return "3"
 		case w.name == "proto":
-			// the suffix is the address family, which the server's address decides
+			// tcp6 is tcp here: the server's address decides the address family
 			return strings.TrimSuffix(w.value, "6")
 		case w.name == "lookupcache" && w.value == "positive":
 			return "pos"
@@ -178,8 +178,8 @@ func (p *parser) check() error {
 	return nil
 }
 
-// orderBounds keeps a minimum from exceeding its maximum. If only one is given, the other's default
-// moves; if both are given, they must fit.
+// orderBounds keeps a minimum from exceeding its maximum. If only one bound is given, the other
+// bound's default moves; two given bounds must fit.
 func (p *parser) orderBounds(least, most string, lo, hi *time.Duration) error {
 	if *lo <= *hi {
 		return nil

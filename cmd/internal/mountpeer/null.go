@@ -87,8 +87,8 @@ func (f *nullFS) Write(_ <-chan struct{}, _ *fuse.WriteIn, data []byte) (uint32,
 	return uint32(len(data)), fuse.OK
 }
 
-// Flush has nothing to do, as has Fsync.
+// Flush does nothing.
 func (f *nullFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.OK }
 
-// Fsync has nothing to do.
+// Fsync does nothing.
 func (f *nullFS) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }

@@ -68,7 +68,7 @@ func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writ
 	}
 	select {
 	case <-ended:
-	case <-time.After(copiedWait): // another mount namespace has a copy; it ends with this process
+	case <-time.After(copiedWait): // a copy in another mount namespace ends with this process
 	}
 	return nil
 }
@@ -76,8 +76,7 @@ func untilEnd(server unmounter, ended <-chan struct{}, in io.Reader, out io.Writ
 // copiedWait is the time for the kernel to end a connection after its last unmount.
 const copiedWait = 2 * time.Second
 
-// Clear detaches a mount on dir that a killed process left behind. It reports whether nothing is
-// mounted there any more.
+// Clear detaches a mount on dir left by a killed process. It reports whether dir is free of mounts.
 func Clear(dir string) bool {
 	if os.Remove(dir) == nil {
 		return true

@@ -30,7 +30,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	Unknown  Kind = iota // answers something else
+	Unknown  Kind = iota // sends bytes of another protocol
 	Refused              // no listener
 	Filtered             // no answer to the attempt to connect, or an unreachable host
 	Silent               // accepts the connection and sends nothing
@@ -129,7 +129,7 @@ func MPAStart(ctx context.Context, dial Dialer, addr string) Result {
 		f, n, err := mpa.ParseFrame(b, true)
 		switch {
 		case err != nil && bytes.HasPrefix(b, []byte("MPA ID Re")):
-			// of an unknown revision, or with an invalid length
+			// an MPA frame of an unknown revision, or with an invalid length
 			return MPA, true
 		case err != nil:
 			return guess(b)
@@ -173,8 +173,8 @@ func guess(b []byte) (Kind, bool) {
 	return Unknown, len(b) >= 64
 }
 
-// ask connects, sends question, and passes the received bytes to identify until its result is
-// final.
+// ask connects, sends question, and passes the received bytes to identify until identify's result
+// is final.
 func ask(ctx context.Context, dial Dialer, addr string, question []byte, identify func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {

@@ -23,7 +23,7 @@ type View struct {
 	GIDs     []uint32   // the supplementary groups
 	Dir      string     // the directory in messages; "": the root directory of the export
 	Attr     nfs3.Fattr // of the directory
-	Access   uint32     // the bits that ACCESS grants in it
+	Access   uint32     // the bits that ACCESS grants in Dir
 	Export   ExportKind // set by AskReadOnly
 }
 
@@ -48,8 +48,8 @@ func Look(ctx context.Context, c *nfsclient.Client, dir nfs3.FH, cred transport.
 }
 
 // AskReadOnly sets v.Export if the user cannot write in the directory. It sends a REMOVE of a
-// nonexistent name, because ACCESS denies also for other causes. Only the status of a change shows
-// a read-only export, which servers check before they look up the name.
+// nonexistent name, because ACCESS also denies for other reasons. Servers check for a read-only
+// export before the name, so the status of REMOVE shows one.
 func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH) {
 	if v.granted()&write != 0 {
 		return
@@ -165,7 +165,7 @@ const (
 	rootCure  = "no_root_squash in exports(5); nfsrdmad: --no-root-squash"
 )
 
-// name returns what messages call the user.
+// name returns the user's name for messages.
 func (v *View) name() string {
 	if v.UID == 0 {
 		return "root"
@@ -173,7 +173,8 @@ func (v *View) name() string {
 	return fmt.Sprintf("uid %d", v.UID)
 }
 
-// mapped returns the cause of missing rights, with the options that change it.
+// mapped returns a text about the mapping as the cause of missing rights, with the options to
+// change.
 func (v *View) mapped() string {
 	if v.UID == 0 {
 		return "root acts as another user there (root_squash; to change it: " + rootCure + ")"
@@ -184,8 +185,8 @@ func (v *View) mapped() string {
 // changesNames are the procedures that need write permission for a directory.
 var changesNames = []uint32{nfs3.ProcCreate, nfs3.ProcMkdir, nfs3.ProcSymlink, nfs3.ProcMknod, nfs3.ProcRemove, nfs3.ProcRmdir, nfs3.ProcRename, nfs3.ProcLink}
 
-// Refusal explains a refused call, or returns "" if the facts do not. sure reports that no other
-// explanation is possible.
+// Refusal explains a refused call, or returns "" if v's facts explain nothing. sure reports that no
+// other explanation is possible.
 func (v *View) Refusal(e nfsclient.StatusError) (text string, sure bool) {
 	missing := v.missing()
 	root := v.UID == 0
@@ -206,7 +207,7 @@ func (v *View) Refusal(e nfsclient.StatusError) (text string, sure bool) {
 	return "", false
 }
 
-// rootHasAll reports whether root has rights that no other user has there.
+// rootHasAll reports whether root has rights in the directory that no other user has.
 func (v *View) rootHasAll() bool {
 	const others = 0o022
 	return v.Attr.UID == 0 && v.Attr.Mode&others == 0

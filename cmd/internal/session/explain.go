@@ -22,7 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// An Unreachable is the error of a server that could not be reached or did not answer. It may pass.
+// An Unreachable is the error of a server that could not be reached or did not answer. A retry may
+// succeed.
 type Unreachable struct{ error }
 
 // Unwrap returns the original error.
@@ -67,7 +68,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 
 // unresolved returns the message for a host name without an address.
 func unresolved(host string, err *net.DNSError) string {
-	// after the operation and the resolver's address
+	// the resolver's text follows the operation and the resolver's address
 	why := err.Err[strings.LastIndex(err.Err, ": ")+1:]
 	if err.IsNotFound || err.Server == "" {
 		return fmt.Sprintf("cannot resolve host %s: %s: check the name", host, strings.TrimSpace(why))

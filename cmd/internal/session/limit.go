@@ -1,4 +1,4 @@
-// The time limit of a server's first answer, and the error after it.
+// The time limit of a server's first answer, and the error after the limit.
 
 package session
 
@@ -17,7 +17,7 @@ type limit struct {
 	begun time.Time // set by begin
 	most  time.Duration
 	flag  string        // the flag that sets most, with its value, in brackets; "": none
-	call  time.Duration // the limit of each call, which may be shorter; 0: none
+	call  time.Duration // the limit of each call, possibly below most; 0: none
 }
 
 // limit returns the shorter of --connect-timeout and --timeout.

@@ -47,8 +47,8 @@ func (s *Session) Note(err error) {
 	}
 }
 
-// Advise writes the reasons of the recorded refusals, as far as the server shows them. If some are
-// certain, the uncertain ones are left out.
+// Advise writes the reasons of the recorded refusals, as far as the server shows them. If some
+// reasons are certain, the uncertain reasons are left out.
 func (s *Session) Advise(ctx context.Context) {
 	s.refused.mu.Lock()
 	seen := slices.Clone(s.refused.seen)

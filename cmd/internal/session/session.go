@@ -1,4 +1,4 @@
-// Shared by all commands: the flags, and the open connections.
+// The run that all commands share: the flags, and the open connections.
 
 // Package session turns the remote paths in a command line into mounted exports, with one
 // connection per server. Its errors name the path as typed and a remedy.
@@ -161,7 +161,8 @@ func (s *Session) Dial(parent context.Context, t nfsclient.Target) (*nfsclient.C
 	return c, nil
 }
 
-// dialAny dials with the transports that --proto allows. With auto each gets half of the time.
+// dialAny dials with the transports that --proto allows. With auto each transport gets half of the
+// time.
 func (s *Session) dialAny(parent context.Context, t nfsclient.Target, o nfsclient.Options) (*nfsclient.Client, error) {
 	limit := s.limit()
 	if s.Flags.Proto != protoAuto {
@@ -183,7 +184,7 @@ func (s *Session) dialAny(parent context.Context, t nfsclient.Target, o nfsclien
 	return c, nil
 }
 
-// dial makes a connection, which the caller owns.
+// dial returns a new connection, owned by the caller.
 func (s *Session) dial(parent context.Context, t nfsclient.Target, o nfsclient.Options, limit limit) (*nfsclient.Client, error) {
 	ctx, cancel := limit.begin(parent)
 	defer cancel()

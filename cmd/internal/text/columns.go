@@ -14,7 +14,7 @@ func PadLeft(s string, n int) string {
 	return strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0)) + s
 }
 
-// PadRight puts the spaces after s.
+// PadRight puts spaces after s until it is n columns wide on a terminal.
 func PadRight(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0))
 }

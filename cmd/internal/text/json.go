@@ -27,7 +27,7 @@ func (j jsonWriter) Write(b []byte) (int, error) {
 func EscapeJSON(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	var out []byte
-	from := 0 // the bytes before it are in out
+	from := 0 // the bytes before from are in out
 	for i := 0; i < len(b); {
 		r, n := rune(b[i]), 1
 		if r >= utf8.RuneSelf {

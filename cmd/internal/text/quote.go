@@ -20,7 +20,7 @@ const (
 	Escape            = "escape"
 )
 
-// Styles lists all of them.
+// Styles lists all quoting styles.
 var Styles = []string{Literal, Shell, ShellAlways, ShellEscape, ShellEscapeAlways, C, Escape}
 
 // Quote formats a name in a style. The styles with "escape" in their name, and c, remove everything
@@ -48,7 +48,7 @@ func QuoteAlways(name string) string { return Quote(ShellEscapeAlways, name) }
 // QuoteNeeded quotes a name like coreutils at the start of a message.
 func QuoteNeeded(name string) string {
 	if strings.Contains(name, ":") && !shellSpecial(strings.ReplaceAll(name, ":", ""), true) {
-		return name // coreutils quote names with a colon here, but every URL has one
+		return name // coreutils quote names with a colon here, but a URL always has a colon
 	}
 	return Quote(ShellEscape, name)
 }
@@ -126,7 +126,8 @@ func doubleQuotable(name string) bool {
 }
 
 // unprintable reports whether r, the first rune of s, is not shown by terminals or is invalid
-// UTF-8. Format characters, which can reorder others, count as unprintable, although ls shows them.
+// UTF-8. Format characters, which can reorder other characters, count as unprintable, although ls
+// shows them.
 func unprintable(s string, r rune) bool {
 	if r == utf8.RuneError {
 		_, n := utf8.DecodeRuneInString(s)

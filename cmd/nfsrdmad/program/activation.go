@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets has the passed sockets (sd_listen_fds(3)) by purpose; nil: the server opens its own. A
-// function that takes one sets its field to nil; close closes the rest.
+// sockets has the passed sockets (sd_listen_fds(3)) by purpose; for a nil field the server opens a
+// socket. A function that takes a socket sets the field to nil; close closes the rest.
 type sockets struct {
 	nfs, rdma, rpcbind net.Listener // over TCP: NFS, NFS over iWARP, rpcbind
 	rpcbindUDP, statd  *net.UDPConn
@@ -49,7 +49,7 @@ func takeSockets(o *options, f *pflag.FlagSet) (s *sockets, err error) {
 	return s, err
 }
 
-// take takes one socket.
+// take stores the passed socket file in the field for its purpose.
 func (s *sockets) take(o *options, f *pflag.FlagSet, file *os.File) error {
 	protocol, err := unix.GetsockoptInt(int(file.Fd()), unix.SOL_SOCKET, unix.SO_PROTOCOL)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *sockets) assign(l *net.Listener, o *options, name string, port uint16) 
 	return nil
 }
 
-// assignUDP does the same for a UDP socket.
+// assignUDP stores a UDP socket by its purpose.
 func (s *sockets) assignUDP(c *net.UDPConn, o *options, name string, port uint16) error {
 	to := &s.statd
 	switch {

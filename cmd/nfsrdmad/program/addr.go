@@ -47,7 +47,7 @@ func listenHost(addr string) (string, error) {
 	return host, nil
 }
 
-// warnAbsent warns if this machine lacks the address, which is then served later or is a mistake.
+// warnAbsent warns if host is not an address of this machine: a later address, or a mistake.
 func warnAbsent(option, host string) {
 	want, err := netip.ParseAddr(host)
 	all, allErr := net.InterfaceAddrs()

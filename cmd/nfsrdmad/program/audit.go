@@ -14,7 +14,7 @@ import (
 
 // auditing has the audit log and its flag. Without the flag the methods do nothing.
 type auditing struct {
-	file string // absolute after open
+	file string // the path, absolute after open
 	log  *audit.Log
 }
 
@@ -22,7 +22,7 @@ func (a *auditing) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.file, "audit", "", "write each call that changes names or attributes to this `FILE`, as a line of JSON; SIGHUP and nfsrdmad reload open it again (default: none)")
 }
 
-// open opens the file.
+// open opens the audit log.
 func (a *auditing) open() (err error) {
 	if a.file == "" {
 		return nil
@@ -41,7 +41,7 @@ func (a *auditing) auditor() nfsserver.Auditor {
 	return a.log
 }
 
-// reopen opens the file again, and logs an error.
+// reopen opens the log's path again, and logs a failure.
 func (a *auditing) reopen() error {
 	if a.log == nil {
 		return nil
@@ -53,7 +53,7 @@ func (a *auditing) reopen() error {
 	return err
 }
 
-// close writes the queued records. Serving has ended before.
+// close writes the queued records. Call close after serving has ended.
 func (a *auditing) close() {
 	if a.log == nil {
 		return

@@ -91,8 +91,8 @@ func clientLine(name string, s *nfsserver.Service) string {
 	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + text.ShellWord(name) + " /mnt"
 }
 
-// mountLines returns the commands that mount an export on Linux. They omit the ports if rpcbind has
-// them.
+// mountLines returns the commands that mount an export on Linux, without the ports that mount.nfs
+// finds by rpcbind.
 func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []string) {
 	if s.TCPAddr == nil {
 		return []string{"(mount.nfs asks MOUNT over TCP: serve with --tcp-port as well)"}
@@ -104,7 +104,8 @@ func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []stri
 	}
 	line := func(proto, port, usual string) {
 		options := "vers=3,proto=" + proto
-		// mount.nfs asks rpcbind for the TCP port, but uses the default one for RDMA.
+		// mount.nfs asks rpcbind for the TCP port only, so another RDMA port than usual must be
+		// given.
 		if !p.known || proto == "rdma" && port != usual {
 			options += ",port=" + port
 		}
@@ -136,7 +137,8 @@ func metricsHost(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// hostPort splits an address for clients. This machine's name stands for all of its addresses.
+// hostPort splits an address for clients. Instead of the unspecified address it returns this
+// machine's name.
 func hostPort(a net.Addr) (host, port string) {
 	host, port, _ = net.SplitHostPort(a.String())
 	ip := net.ParseIP(host)
@@ -151,7 +153,7 @@ func hostPort(a net.Addr) (host, port string) {
 	return host, port
 }
 
-// notify sends a state to the service manager, if it asked for that (NOTIFY_SOCKET).
+// notify sends a state to the service manager if NOTIFY_SOCKET is set.
 func notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		logrus.Warnf("service manager: %v", err)

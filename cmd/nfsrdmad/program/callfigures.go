@@ -33,16 +33,16 @@ var durations = [...]time.Duration{
 type procFigures struct {
 	classes        [len(durations) + 1]atomic.Uint64 // calls by time; the last class has no bound
 	nanos, in, out atomic.Uint64
-	// of failed calls; entries are only added and never move
+	// statuses of failed calls; entries are only added and never move
 	statuses atomic.Pointer[[]statusCount]
 	rdma     bool
 	program  *transport.Program
-	name     string // of the procedure
+	name     string // the procedure's name
 }
 
 // A statusCount counts the calls that failed with one status.
 type statusCount struct {
-	status uint64 // of the results, or a constant below
+	status uint64 // from the call's results, or a constant below
 	n      *atomic.Uint64
 }
 
@@ -129,8 +129,9 @@ func (c *callFigures) count(s *transport.CallStats) {
 	}
 }
 
-// firstClass maps the bit length of a time in nanoseconds to the class of the shortest such time.
-// At most two steps remain from there, because class bounds are further apart than powers of two.
+// firstClass maps a bit length to the class of the shortest time in nanoseconds with that length.
+// From this class, class takes at most two steps, because class bounds are further apart than
+// powers of two.
 var firstClass = func() (first [65]uint8) {
 	for n := range first {
 		shortest := uint64(1) << n >> 1
@@ -159,7 +160,8 @@ func (c *callFigures) countChunks(o rpcrdma.Offered) {
 	}
 }
 
-// refused returns the counter of a status. The first call adds the counter in a copied list.
+// refused returns the counter of a status. A status's first call adds a counter to a copy of the
+// list.
 func (f *procFigures) refused(status uint64) *atomic.Uint64 {
 	for {
 		old := f.statuses.Load()
@@ -183,8 +185,8 @@ func (f *procFigures) refused(status uint64) *atomic.Uint64 {
 	}
 }
 
-// callStatus returns the status of a failed call, or 0. All results of NFS and NFSACL, and those of
-// MNT, begin with the status.
+// callStatus returns the status of a failed call, or 0 for success. All results of NFS and NFSACL,
+// and those of MNT, begin with the status.
 func callStatus(s *transport.CallStats) uint64 {
 	if s.Err != nil {
 		return rpcStatus(s.Err)

@@ -88,8 +88,8 @@ func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	return f, mistakes, nil
 }
 
-// checkFile prints a whole file, or its mistakes to complain. Warnings about host names go there
-// too.
+// checkFile prints a whole file to w, or the file's mistakes to complain. Warnings about host names
+// also go to complain.
 func (k *Kind) checkFile(ctx context.Context, w, complain io.Writer, memory string, args []string) error {
 	name := k.exportsFile()
 	switch len(args) {
@@ -124,7 +124,7 @@ func (k *Kind) checkFile(ctx context.Context, w, complain io.Writer, memory stri
 			fmt.Fprintf(w, "  %-24s %s\n", c.Spec, &c.Options)
 		}
 		if k != nil || x.Path == memory {
-			continue // no directory of this machine
+			continue // a volume, or the tree in memory: no directory to check
 		}
 		if err := checkDir(x.Path); err != nil {
 			faults++
@@ -178,8 +178,8 @@ func wholeOptions(w *exports.Whole) []string {
 	return words
 }
 
-// checkClient prints a client's rights for a path, or for all exports. asked: the first argument is
-// the exports file.
+// checkClient prints a client's rights for a path, or for all exports. asked reports that the first
+// argument names the exports file.
 func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, asked bool, args []string) error {
 	name, dir := k.exportsFile(), ""
 	switch {

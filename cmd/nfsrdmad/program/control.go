@@ -33,7 +33,7 @@ func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
 	return err
 }
 
-// A running is a server being served, for the control socket.
+// A running is a running server, as the control socket's commands see the server.
 type running struct {
 	// Set once.
 	o       *options
@@ -59,7 +59,7 @@ func (r *running) begin(ctx context.Context) (end func()) {
 		end = sync.OnceFunc(func() { s.Close() })
 		context.AfterFunc(ctx, end)
 	case errors.Is(err, control.ErrTaken) && r.o.control == "":
-		// two servers on one machine are no mistake
+		// two servers on one machine are allowed, so this is only information
 		logrus.Infof("%s status, reload and the like do not reach this server: %v; give this one a --control of its own", r.o.kind.name(), err)
 	default:
 		logrus.Warnf("%s status, reload and the like do not reach this server (name another socket with --control): %v", r.o.kind.name(), err)

@@ -26,7 +26,7 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 	d := s.from[name].dir
 	switch {
 	case d == nil || d.tree.Load() == nil:
-		return osfs.InPlace // it will be opened anyway
+		return osfs.InPlace // not open yet, so no mount can cover an open directory
 	case d.lost.Load():
 		return osfs.Unmounted
 	}
@@ -35,9 +35,9 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 
 var errUnmounted = errors.New("its file system is not mounted any more, and the directory below is not served in its place: mount it again, or reload to serve that directory")
 
-// follow reopens exports with another file system mounted over them. It closes exports with an
-// unmounted file system until that one, or another one, is mounted there. An error means that the
-// mount table was not read.
+// follow reopens an export after another file system was mounted over the directory. After the file
+// system was unmounted, follow closes the export until a file system is mounted there again. An
+// error means that the mount table was not read.
 func (s *exportSet) follow(v *nfsserver.Service) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,8 @@ func (s *exportSet) watchMounts(ctx context.Context, v *nfsserver.Service) error
 		for ctx.Err() == nil {
 			again := -1
 			if s.follow(v) != nil {
-				// also before the first wait, for changes since the exports were opened
+				// retry; follow also runs before the first wait, for changes since the exports were
+				// opened
 				again = followAgain
 			}
 			wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}

@@ -19,7 +19,7 @@ type Metric struct {
 	Labels           []string
 }
 
-// descText parses the text of a description; there is no other way to read one.
+// descText parses a description's text, because prometheus.Desc has no accessors.
 var descText = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
 // Metrics lists the registered metrics in the order of their descriptions, except those of Go and

@@ -24,15 +24,15 @@ import (
 
 // A source is a file system to export.
 type source struct {
-	at    string // for messages
+	at    string // the source's name in messages
 	name  string
 	open  func() (nfsserver.FS, error)
-	rules *exports.Export // nil: from the command line
+	rules *exports.Export // nil: the flags apply
 	dir   *directory      // nil: not a directory
-	how   osfs.Options    // of dir
+	how   osfs.Options    // the options for opening dir
 }
 
-// A directory has the FS of its last opening; nil: none yet.
+// A directory has the FS of its last opening, or nil before the first opening.
 type directory struct {
 	tree atomic.Pointer[osfs.FS]
 	lost atomic.Bool // closed by follow and not open again
@@ -110,7 +110,7 @@ func closeAll(list []nfsserver.Export) {
 			continue
 		}
 		go func() {
-			if late, err := e.Open(); err == nil { // see firstOf
+			if late, err := e.Open(); err == nil { // Open waits for the opening (firstOf)
 				late.Close()
 			}
 		}()
@@ -127,9 +127,9 @@ type opened struct {
 	err  error
 }
 
-// openExports opens file systems concurrently. One that fails or takes too long is opened later,
-// while the others are served. For callers that need all of them, err is one of the failures. It is
-// about missing descriptors only if there is no other. Open file systems stay open.
+// openExports opens file systems concurrently. A file system that fails or takes too long is opened
+// later, while the others are served. For callers that need all file systems, err is one of the
+// failures: one about missing descriptors only if there is no other. Open file systems stay open.
 func openExports(list []source) (exports []nfsserver.Export, err error) {
 	results := make([]*opened, len(list))
 	for i, src := range list {
@@ -177,7 +177,7 @@ func firstOf(begun *opened, open func() (nfsserver.FS, error)) func() (nfsserver
 	}
 }
 
-// errDescriptors is the error for a directory that no file descriptor is left for.
+// errDescriptors is the error for a directory that cannot be opened without a free file descriptor.
 var errDescriptors = errors.New("no file descriptors are left for it: raise their limit (ulimit -n, LimitNOFILE= of systemd)")
 
 func noDescriptors(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
@@ -227,8 +227,8 @@ func cutName(arg string) (dir, name string, named bool) {
 	return arg, "", false
 }
 
-// squash returns the identity of callers. Without privileges, as for root in many containers, all
-// file-system calls are made as the server's user, so all callers map to it.
+// squash returns the mapping of callers' identities. Without privileges, as for root in many
+// containers, all file-system calls are made as the server's user, so all callers map to it.
 func squash(o *options) nfsserver.Squash {
 	if o.kind != nil || osfs.ActsAsCallers() {
 		return o.trust.apply(nfsserver.Squash{})

@@ -30,11 +30,11 @@ type exportSet struct {
 
 	memory atomic.Pointer[exports.Export] // the file's rules for --memory; nil: none
 
-	mu sync.Mutex // guards all below; a reload holds it throughout
+	mu sync.Mutex // guards all below; held throughout a reload
 	// by path: the file's exports, with the options their directories were opened with
 	whole map[string]exports.Whole
 	list  []nfsserver.Export // all served exports, without FS and Open
-	from  map[string]source  // by name
+	from  map[string]source  // sources by export name
 }
 
 // newExportSet chooses the exports file: the one given, or the default one if it exists and the
@@ -81,7 +81,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	}
 	all, err := openExports(list)
 	if err != nil && !slices.ContainsFunc(all, func(e nfsserver.Export) bool { return e.FS != nil }) && s.file == "" && s.o.memory == "" {
-		return nil, err // the command line is wrong; all disks of a file may be late
+		return nil, err // the command line is wrong; a file's exports may all open later
 	}
 	if s.file != "" && s.o.kind != nil {
 		if err := s.applyRules(all); err != nil {
@@ -170,8 +170,8 @@ func (s *exportSet) open() bool {
 	return slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return !s.fromFile(e.Name) })
 }
 
-// checkDisjoint returns an error if the file has an export of the command line, because one's rules
-// would be ignored.
+// checkDisjoint returns an error if the file has an export of the command line, because the rules
+// of one of the two exports would be ignored.
 func (s *exportSet) checkDisjoint(fixed []string, f *exports.File) error {
 	for _, x := range f.Exports {
 		if slices.Contains(fixed, x.Path) {
@@ -255,7 +255,7 @@ func (s *exportSet) reload(v *nfsserver.Service) (n int, err error) {
 	list = slices.DeleteFunc(list, func(e nfsserver.Export) bool { return slices.Contains(again, e.Name) })
 	more, err := openExports(added)
 	if errors.Is(err, errDescriptors) && hasRemoved(s.list, list) {
-		err = nil // removed exports release descriptors, and Replace then opens the rest
+		err = nil // Replace releases removed exports' descriptors, and then opens the rest
 	}
 	if err != nil {
 		closeAll(more)
@@ -284,8 +284,8 @@ func hasRemoved(old, list []nfsserver.Export) bool {
 	})
 }
 
-// sameOpen reports whether both are opened with the same options.
+// sameOpen reports whether two exports are opened with the same options.
 func sameOpen(a, b exports.Whole) bool {
-	a.NoHide, b.NoHide = false, false // concerns only the exports above
+	a.NoHide, b.NoHide = false, false // concerns only the parent exports
 	return a == b
 }

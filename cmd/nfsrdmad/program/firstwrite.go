@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// reachLine says how to make a server on loopback addresses reachable for other machines; "" if it
-// is. file is the exports file, or "".
+// reachLine returns advice on how other machines can reach a server on loopback addresses, or "" if
+// they can already. file is the exports file, or "".
 func reachLine(s *nfsserver.Service, addr, file string) string {
 	if reachable(s) {
 		return ""
@@ -30,9 +30,9 @@ func reachLine(s *nfsserver.Service, addr, file string) string {
 // maxListed is the number of directories or clients listed in a banner line.
 const maxListed = 3
 
-// firstWriteLines warn of directories that only root may write, although the root of clients acts
-// as another user. Without a change on the server these clients cannot write there. Directories
-// with the same clients share their lines.
+// firstWriteLines returns warnings about directories that only root may write, in exports that map
+// the clients' root to another user. Without a change on the server the clients cannot write there.
+// Directories with the same clients share their lines.
 func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	if !osfs.ActsAsCallers() {
 		return nil // all callers act as the server's user
@@ -86,8 +86,7 @@ func listed(words []string) string {
 }
 
 // squashedWriters returns the clients that may write in an export but act as another user than
-// root. It returns "clients" if that is true for all writers, and "" if there are none. rules is
-// nil if the flags apply.
+// root: "clients" if all writers do, and "" if no writer does. rules is nil if the flags apply.
 func (s *exportSet) squashedWriters(rules *exports.Export) string {
 	switch {
 	case s.o.readOnly, rules == nil && s.o.trust.noRootSquash:

@@ -27,7 +27,7 @@ type Kind struct {
 	Dir string
 	// Flags adds flags to serve.
 	Flags func(*pflag.FlagSet)
-	// Commands are its commands in addition to nfsrdmad's.
+	// Commands are the program's commands in addition to nfsrdmad's.
 	Commands []*cobra.Command
 	// Volume returns the volume for an argument of serve.
 	Volume func(arg string, s Settings) (Volume, error)

@@ -25,7 +25,7 @@ type limits struct {
 	credits    int
 	budget     string
 
-	given func(flag string) bool // on the command line
+	given func(flag string) bool // reports whether a flag is on the command line
 }
 
 // The defaults, if the descriptor limit allows them.
@@ -43,10 +43,10 @@ func (m *limits) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.budget, "budget", "256M", "hold at most `SIZE` bytes of data in flight, with K, M or G")
 }
 
-// fit reduces the numbers that were not given to fit a descriptor limit. It returns a line about
-// that, or "". Half of the descriptors are for connections, including those in start-up. The files
-// that osfs keeps open get three eighths, and short-lived files the rest. Package os has already
-// raised the limit to its maximum.
+// fit lowers the limits that are not on the command line to fit a descriptor limit. It returns a
+// line about the change, or "". Half of the descriptors are for connections, including those in
+// start-up. The files that osfs keeps open get three eighths, and short-lived files the rest.
+// Package os has already raised the limit to its maximum.
 func (m *limits) fit(descriptors uint64) string {
 	room := int(min(descriptors/2, 1<<20))
 	if m.conns+m.handshakes <= room {
@@ -65,7 +65,7 @@ func (m *limits) fit(descriptors uint64) string {
 	return fmt.Sprintf("the limit of %d file descriptors leaves room for %d connections: raise it for more (ulimit -n, LimitNOFILE= of systemd)", descriptors, m.conns)
 }
 
-// apply validates the limits and sets them.
+// apply validates the limits and stores them in l.
 func (m *limits) apply(l *nfsserver.Listen) error {
 	for _, v := range []struct {
 		flag        string

@@ -42,7 +42,7 @@ func (k *locks) flags(cmd *cobra.Command) {
 	f.Uint16Var(&k.statd, "statd-port", 0, "UDP `PORT` on which clients report a restart (default: the number of --tcp-port)")
 }
 
-// open starts the service for a server that will be served on host.
+// open starts the lock service for a server that will be served on host.
 func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *sockets) error {
 	if !k.on {
 		return nil
@@ -78,7 +78,7 @@ func (k *locks) open(o *options, srv *nfsserver.Server, host string, passed *soc
 	return nil
 }
 
-// connected makes clients with a connection count as present.
+// connected makes the lock service treat clients with a connection as present.
 func (k *locks) connected(s *nfsserver.Service) {
 	if k.svc == nil {
 		return
@@ -111,7 +111,7 @@ func (k *locks) listen(o *options, host string) error {
 	return listenError(err)
 }
 
-// close ends the service. Serving has ended before.
+// close ends the lock service. Call close after serving has ended.
 func (k *locks) close() {
 	if k.svc != nil {
 		k.svc.Close()
@@ -119,7 +119,7 @@ func (k *locks) close() {
 }
 
 // bindings returns the lock programs at all their addresses. It returns none if only this machine
-// can reach the server, because the kernel's lock manager must then be the one in rpcbind.
+// can reach the server, because rpcbind then needs the kernel's lock manager instead.
 func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	if k.svc == nil || s.TCPAddr == nil {
 		return nil
@@ -135,9 +135,9 @@ func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	return all
 }
 
-// register registers the lock programs with rpcbind, separately from NFS: a foreign lock or status
-// manager on this machine must not force clients to give ports. It reports whether Linux can mount
-// without nolock.
+// register registers the lock programs with rpcbind, separately from NFS. If another lock manager
+// has the entry, NFS stays registered, and clients need no ports. known reports whether Linux can
+// mount without nolock.
 func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool, end func(context.Context)) {
 	if len(all) == 0 {
 		return false, func(context.Context) {}

@@ -103,7 +103,7 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// watch adds the metrics of a started service; locks is nil without one.
+// watch adds the metrics of a started service; locks is nil without a lock service.
 func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service) {
 	m.registry.MustRegister(&stateFigures{v, s, locks})
 }
@@ -145,7 +145,7 @@ func (m *metrics) serve(addr string) (end func() error, err error) {
 	scrapes := limitScrapes(l)
 	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
 		IdleTimeout: scrapeIdle, ConnState: scrapes.state,
-		ErrorLog: log.New(io.Discard, "", 0)} // peers see their own errors
+		ErrorLog: log.New(io.Discard, "", 0)} // not logged: the HTTP peers see their errors
 	go server.Serve(scrapes)
 	return server.Close, nil
 }

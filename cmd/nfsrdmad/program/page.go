@@ -47,7 +47,7 @@ func pageHeader(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	// an upgraded program has new resources, and metrics age at once
+	// no cache: an upgraded program has new resources, and metrics soon change
 	h.Set("Cache-Control", "no-store")
 }
 

@@ -22,7 +22,7 @@ type pageTable struct {
 	Rows    []pageRow    `json:"rows"`
 
 	labels []string
-	used   bool // only rows with a nonzero first value
+	used   bool // shows only rows with a nonzero first value
 }
 
 // A pageColumn is one metric, summed over the labels that the table does not name.
@@ -129,7 +129,7 @@ func (m *metrics) samples() (figures.Set, error) {
 	all := make(figures.Set, len(families))
 	for _, f := range families {
 		for _, v := range f.GetMetric() {
-			// one of the two is 0
+			// a metric is a counter or a gauge; the other value is 0
 			s := figures.Sample{Labels: map[string]string{}, Value: v.GetCounter().GetValue() + v.GetGauge().GetValue()}
 			for _, l := range v.GetLabel() {
 				s.Labels[l.GetName()] = l.GetValue()

@@ -33,7 +33,7 @@ renamed file.`,
 			err := k.ask(cmd.Context(), socket, "reload", &r)
 			switch {
 			case errors.Is(err, control.ErrNoServer) && ifRunning:
-				return nil // it reads its files when it starts
+				return nil // a later server reads the files when it starts
 			case errors.Is(err, control.ErrNoServer):
 				return fmt.Errorf("%w; or send it SIGHUP", err)
 			}

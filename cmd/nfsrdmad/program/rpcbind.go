@@ -33,7 +33,7 @@ const portMapperBudget = 4 << 20
 type portMapping struct {
 	line  string // for the banner; "": nothing
 	known bool   // clients need no port
-	locks bool   // and find the lock manager
+	locks bool   // clients find the lock manager
 	close func(context.Context)
 }
 
@@ -81,8 +81,8 @@ func (o *options) mapPorts(ctx context.Context, host string, passed *sockets, al
 	return &portMapping{close: func(context.Context) {}}, nil
 }
 
-// register registers all with this machine's rpcbind. If none runs, the registration follows when
-// it starts.
+// register registers all with this machine's rpcbind. If no rpcbind runs, the registration follows
+// when rpcbind starts.
 func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 	r, err := portmap.Register(ctx, all)
 	p := &portMapping{line: "registered", known: err == nil, close: func(ctx context.Context) { closeRegistrar(ctx, r) }}
@@ -105,8 +105,8 @@ func firstLine(err error) string {
 	return first
 }
 
-// conflictAdvice returns the advice about another server that has our program's registration: the
-// first one in err.
+// conflictAdvice returns advice about the first conflict in err: another server is registered for
+// our program.
 func conflictAdvice(err error) string {
 	var c *portmap.ConflictError
 	if !errors.As(err, &c) {

@@ -303,7 +303,7 @@ func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Sign
 	}
 }
 
-// providers sets where l is served over RDMA.
+// providers sets the RDMA addresses of l according to --rdma.
 func (o *options) providers(l *nfsserver.Listen, host string) error {
 	at := address(host, o.rdmaPort)
 	if !o.ephemeral {
@@ -327,7 +327,7 @@ func (o *options) providers(l *nfsserver.Listen, host string) error {
 	return nil
 }
 
-// roceUnserved logs that an address of this host is not served over RoCE, or is served now.
+// roceUnserved logs that an address of this host is not served over RoCE; nil err: served now.
 func roceUnserved(at netip.Addr, err error) {
 	if err != nil {
 		logrus.Warnf("not served over RoCE at %v: %v", at, err)

@@ -17,7 +17,7 @@ type stateFigures struct {
 	// Set once.
 	service *nfsserver.Service
 	server  *nfsserver.Server
-	locks   *nlm.Service // nil: there are none
+	locks   *nlm.Service // nil: no lock service
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

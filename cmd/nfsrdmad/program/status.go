@@ -128,7 +128,7 @@ func descriptors() (used int, limit uint64) {
 	if d, err := os.Open("/proc/self/fd"); err == nil {
 		names, _ := d.Readdirnames(-1)
 		d.Close()
-		used = max(0, len(names)-1) // without d
+		used = max(0, len(names)-1) // without the descriptor of d
 	}
 	var l unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &l)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newView makes a command that requests the answer named like itself, a T, and shows it.
+// newView makes cmd request the server's answer to cmd's name, a T, and show the answer.
 func newView[T any](k *Kind, cmd *cobra.Command, show func(io.Writer, *T) error) *cobra.Command {
 	var socket string
 	var asJSON bool
@@ -42,7 +42,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// newTable writes columns under a header. Cells end with a tab, rows with a newline.
+// newTable returns a writer of aligned columns, after the header head. Cells end with a tab, rows
+// with a newline.
 func newTable(w io.Writer, head string) *tabwriter.Writer {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
