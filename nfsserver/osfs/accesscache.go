@@ -14,31 +14,31 @@ import (
 )
 
 // A local process asks for permission once, with open(2); each NFS call stands alone. A permission
-// granted by the kernel is cached for a second at most, and ends earlier if the object's mode,
-// owner or group change, or an attribute alone. A refusal is never cached.
+// granted by the kernel is cached for a second at most. The cached permission ends earlier if the
+// object's mode, owner or group changes, or only an attribute such as an ACL.
 
-// A grant is one caller's permission. It does not change.
+// A grant is one caller's permission. A grant never changes after add has made it.
 type grant struct {
 	cred   nfsserver.Cred // a clone: the caller's GIDs are reused
 	want   uint32
-	state  uint64 // the object's state when it was granted
+	state  uint64 // the object's state at the time of the kernel's answer
 	expiry int64
 }
 
 // grants are a node's cached permissions. Reading takes no lock.
 type grants struct {
 	given atomic.Pointer[[]grant] // copy on write
-	// From the object's last stat.
+	// From the object's last stat:
 	owner atomic.Uint32
 	setID atomic.Bool
-	state atomic.Uint64 // hash of mode, owner, group and ctime
+	state atomic.Uint64 // hash of mode, owner, group and ctime, from the last stat
 }
 
 // epoch is the zero of expiry times: monotonic, unlike wall-clock time.
 var epoch = time.Now()
 
-// see records a stat. A new ctime with the old mtime means changed attributes, such as an ACL;
-// changed content sets both.
+// see records a stat. A new ctime with the old mtime means changed attributes, such as an ACL,
+// because changed content sets both times. The grants then end.
 func (g *grants) see(st *unix.Stat_t) {
 	h := uint64(st.Mode)<<32 | 1
 	h = mix(h ^ uint64(st.Uid)<<32 ^ uint64(st.Gid))
@@ -71,7 +71,7 @@ func (g *grants) have(c *nfsserver.Cred, want uint32) bool {
 	return false
 }
 
-// add caches that c was granted want when the object was in state.
+// add caches a permission: c was granted want while the object was in state.
 func (g *grants) add(c *nfsserver.Cred, want uint32, state uint64) {
 	now := int64(time.Since(epoch))
 	e := grant{cred: *c, want: want, state: state, expiry: now + grantTime}
@@ -96,8 +96,8 @@ func (g *grants) add(c *nfsserver.Cred, want uint32, state uint64) {
 // forget drops all grants, after attributes were changed.
 func (g *grants) forget() { g.given.Store(nil) }
 
-// allowed checks whether c has the permission want, one bit, on node n: in the cache, or else by
-// the kernel.
+// allowed checks whether c has the permission want, a single bit, on node n. It looks in the node's
+// grants first, and asks the kernel otherwise.
 func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	if n.grants.have(c, want) {
 		return nil
@@ -115,8 +115,8 @@ func (f *FS) allowed(n *node, c *nfsserver.Cred, want uint32) error {
 	return nil
 }
 
-// mayRead checks a READ from a regular file. Its owner may read it, and so may a user with execute
-// permission: to run a program the client reads it (RFC 1813 §4.4).
+// mayRead checks a READ from a regular file. The file's owner may read it. So may a user with
+// execute permission, because clients read a program to run it (RFC 1813 §4.4).
 func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
 		return nil
@@ -128,7 +128,7 @@ func (f *FS) mayRead(n *node, c *nfsserver.Cred) error {
 	return err
 }
 
-// mayWrite checks a WRITE to a regular file or a new size for it. Its owner may do both (RFC 1813
+// mayWrite checks a WRITE or a new size for a regular file. The file's owner may do both (RFC 1813
 // §4.4).
 func (f *FS) mayWrite(n *node, c *nfsserver.Cred) error {
 	if f.isOwner(n, c) {
@@ -142,8 +142,9 @@ func (f *FS) isOwner(n *node, c *nfsserver.Cred) bool {
 	return n.grants.owner.Load() == c.UID && (f.creds.Switches || c.UID == f.creds.Self.UID)
 }
 
-// ask asks the kernel whether c has the permission want on n. Reading and writing a regular file is
-// checked by opening it: some file systems (FUSE, networks) and security modules decide only then.
+// ask asks the kernel whether c has the permission want on n. A regular file is opened to check
+// reading and writing, because some file systems (FUSE, networks) and security modules decide only
+// in open(2).
 func (f *FS) ask(n *node, c *nfsserver.Cred, want uint32) error {
 	if n.typ != nfsserver.TypeReg || want == nfsserver.MayExec {
 		return f.askAccess(n.fd(), c, want)
@@ -166,7 +167,7 @@ func (f *FS) ask(n *node, c *nfsserver.Cred, want uint32) error {
 	return err
 }
 
-// askAccess is access(2) on a descriptor.
+// askAccess checks permissions on a descriptor, as c, by access(2).
 func (f *FS) askAccess(fd int, c *nfsserver.Cred, want uint32) error {
 	a, err := f.creds.Act(c)
 	if err != nil {

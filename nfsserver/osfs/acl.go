@@ -11,14 +11,14 @@ import (
 
 var _ nfsserver.ACLer = (*FS)(nil)
 
-// aclNames are the attribute names.
+// aclNames are the names of the extended attributes with ACLs.
 var aclNames = [...]string{nfsserver.AccessACL: posixacl.AttrAccess, nfsserver.DefaultACL: posixacl.AttrDefault}
 
 // maxXattr is the longest extended-attribute value (XATTR_SIZE_MAX).
 const maxXattr = 64 << 10
 
-// ACL reads the attribute. On a file system without ACLs it returns an empty one, as Linux's server
-// does.
+// ACL reads r's ACL of type t. On a file system without ACLs it returns an empty ACL, as Linux's
+// server does.
 func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -26,9 +26,9 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	}
 	defer f.cache.release(n)
 	path := procPath(n.fd())
-	b := make([]byte, posixacl.Size(16)) // enough for most
+	b := make([]byte, posixacl.Size(16)) // enough for most ACLs
 	size, err := eintr.RetryN(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
-	if err == unix.ERANGE { // at most once: no value is longer
+	if err == unix.ERANGE { // at most once: no value exceeds maxXattr
 		b = make([]byte, maxXattr)
 		size, err = eintr.RetryN(func() (int, error) { return unix.Getxattr(path, aclNames[t], b) })
 	}
@@ -41,8 +41,8 @@ func (f *FS) ACL(r nfsserver.Ref, t nfsserver.ACLType) (posixacl.ACL, error) {
 	return nil, err
 }
 
-// SetACL sets or removes the attribute as the caller. The kernel checks the permission and adjusts
-// the mode.
+// SetACL sets or removes r's ACL of type t as the caller. The kernel checks the permission and
+// adjusts the mode.
 func (f *FS) SetACL(c nfsserver.Cred, r nfsserver.Ref, t nfsserver.ACLType, a posixacl.ACL) error {
 	n, err := f.acquire(&r)
 	if err != nil {

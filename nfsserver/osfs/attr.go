@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileType returns the type in an st_mode.
+// fileType returns the file type in an st_mode.
 func fileType(mode uint32) nfsserver.FileType {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -30,8 +30,8 @@ func fileType(mode uint32) nfsserver.FileType {
 // attr returns x's attributes.
 func (x *file) attr() nfsserver.Attr { return attrOf(&x.st, x.fsid) }
 
-// attrOf converts a stat of a file on file system fsid, a number that survives reboots, unlike
-// st_dev.
+// attrOf converts a stat of a file on file system fsid. Unlike st_dev, the number fsid survives
+// reboots.
 func attrOf(st *unix.Stat_t, fsid uint64) nfsserver.Attr {
 	a := nfsserver.Attr{
 		Type: fileType(st.Mode), Mode: st.Mode & nfsserver.ModeAll, Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
@@ -46,7 +46,7 @@ func attrOf(st *unix.Stat_t, fsid uint64) nfsserver.Attr {
 
 func timeOf(t *unix.Timespec) nfsserver.Time { return nfsserver.Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }
 
-// Getattr is one fstat of a cached descriptor.
+// Getattr returns r's attributes, by one fstat of a cached descriptor.
 func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -56,8 +56,8 @@ func (f *FS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return f.getattr(n)
 }
 
-// fstatNode calls fstat for a node. With Info.Quick it waits for nothing, so it does not notify the
-// scheduler.
+// fstatNode calls fstat for a node. On a file system with Info.Quick the call waits for nothing, so
+// fstatNode does not notify the scheduler.
 func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 	if f.info.Quick {
 		return fstatQuick(n.fd(), st)
@@ -69,7 +69,7 @@ func (f *FS) fstatNode(n *node, st *unix.Stat_t) error {
 func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	var st unix.Stat_t
 	err := f.fstatNode(n, &st)
-	if err == unix.ENOENT && n.numbered { // its path is gone: the next call searches again
+	if err == unix.ENOENT && n.numbered { // no path is left: the next call searches again
 		f.cache.drop(n)
 		return nfsserver.Attr{}, nfsserver.ErrStale
 	}
@@ -82,27 +82,27 @@ func (f *FS) getattr(n *node) (nfsserver.Attr, error) {
 	}
 	if n.numbered {
 		if err := f.still(n, n.fd(), &st); err != nil {
-			f.cache.drop(n) // the next call searches again
+			f.cache.drop(n) // the next call searches for the file again
 			return nfsserver.Attr{}, err
 		}
 	}
 	n.grants.see(&st)
 	if n.unstableBtime && st.Ctim != n.ctime && !n.btimeFinal.Swap(true) {
-		f.seeBirth(n) // the change has copied it up, which happens once
+		f.seeBirth(n) // the change has copied the file up, which happens once
 	}
 	return attrOf(&st, n.fsid), nil
 }
 
-// Setattr sets owner, size, mode and times, in this order. Owner and size clear set-id bits, and
-// each changes times. The owner comes first, so a refused owner leaves the content uncut. The
-// kernel checks each as for the caller.
+// Setattr sets owner, size, mode and times, in this order. A change of owner or size clears set-id
+// bits and changes times. The owner comes first, so a refused owner leaves the content uncut. The
+// kernel checks each change as if the caller made it.
 func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
 	n, err := f.acquire(&r)
 	if err != nil {
 		return err
 	}
 	defer f.cache.release(n)
-	size := -1 // descriptor to set the size by
+	size := -1 // descriptor for ftruncate(2); -1: no new size
 	if s.Has(nfsserver.SetSize) {
 		if size, err = f.resizer(n, &c, s); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, err
 	}
 	owners := nfsserver.SetMode | nfsserver.SetUID | nfsserver.SetGID | nfsserver.SetAtime | nfsserver.SetMtime
 	if !f.creds.Switches && !s.Has(nfsserver.SetMtimeNow) {
-		owners |= nfsserver.SetAtimeNow // by itself; see setAttr
+		owners |= nfsserver.SetAtimeNow // the present time alone; see setAttr
 	}
 	if root := c.UID == 0 && f.creds.Switches; !root && s.Has(owners) && !f.isOwner(n, c) {
 		return -1, unix.EPERM
@@ -150,10 +150,10 @@ func (f *FS) resizer(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr) (int, err
 	return f.writer(n)
 }
 
-// setAttr makes the changes in s as c; size is the descriptor for ftruncate(2), or -1. A failure to
-// set only the present time, of one of the two times, returns it in rest: utimensat(2) lets only
-// owners do that. RFC 1813 §3.3.2 has no such rule, and clients ask for it for users with write
-// permission.
+// setAttr makes the changes in s as c; size is the descriptor for ftruncate(2), or -1. If c lacks
+// the right to set only one of the two times to the present, setAttr returns that in rest:
+// utimensat(2) reserves it for owners. RFC 1813 §3.3.2 has no such rule, and clients send such a
+// SETATTR for users with write permission.
 func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int) (rest nfsserver.SetMask, err error) {
 	a, err := f.creds.Act(c)
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *FS) setAttr(n *node, c *nfsserver.Cred, s *nfsserver.SetAttr, size int)
 	return rest, err
 }
 
-// chown sets owner and group, as far as s has them.
+// chown sets the owner and the group present in s.
 func chown(fd int, s *nfsserver.SetAttr) error {
 	uid, gid := -1, -1
 	if s.Has(nfsserver.SetUID) {
@@ -199,7 +199,7 @@ func chown(fd int, s *nfsserver.SetAttr) error {
 	return eintr.Retry(func() error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
 }
 
-// chmod sets any descriptor's mode, O_PATH too. The path is a /proc link to the inode itself.
+// chmod sets the mode by any descriptor, O_PATH too: its /proc link leads to the inode itself.
 func chmod(fd int, mode uint32) error {
 	return eintr.Retry(func() error { return unix.Fchmodat(unix.AT_FDCWD, procPath(fd), mode&nfsserver.ModeAll, 0) })
 }

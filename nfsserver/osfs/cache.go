@@ -9,8 +9,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A cache maps Refs to nodes. Beside the nodes in use it holds no more than its own limit and the
-// shared budget (fdbudget.go) allow. The sweeper removes each soon after its last use (sweep.go).
+// A cache maps Refs to nodes. In addition to the nodes in use it holds no more than its own limit
+// and the shared budget (fdbudget.go) allow. The sweeper removes each soon after its last use
+// (sweep.go).
 type cache struct {
 	// Set once.
 	retire func(*node)   // closes a node without references
@@ -19,7 +20,7 @@ type cache struct {
 	slow   bool          // closing a file may wait for another program or machine
 	tick   atomic.Uint32 // the sweeper's clock; only the sweeper advances it
 
-	stuck atomic.Int32  // reclaims by others, not finished in time by this slow cache
+	stuck atomic.Int32  // reclaims by other FSs that this slow cache did not finish in time
 	nodes atomic.Int64  // in all shards
 	first atomic.Uint32 // shard to evict from first
 	shard [shards]shard
@@ -28,7 +29,7 @@ type cache struct {
 type shard struct {
 	// Set once.
 	cache *cache
-	max   int // 0: no limit of its own
+	max   int // the shard's own node limit; 0: none
 
 	// Shard locks are innermost: nothing is opened, closed or synced under one. Nodes to close
 	// leave the shard under the lock, as a list, and retireAll closes them after it.
@@ -37,7 +38,7 @@ type shard struct {
 	lru   node // ring; lru.next is the most recently used node
 }
 
-// init prepares the cache. With limit 0 only the shared budget bounds it, which it joins next.
+// init prepares the cache. With limit 0 only the shared budget, joined next, bounds the cache.
 func (c *cache) init(limit int, retire func(*node), wake func(), room func() int) {
 	c.retire, c.wake, c.room = retire, wake, room
 	for i := range c.shard {
@@ -68,8 +69,8 @@ func (c *cache) get(r *nfsserver.Ref) *node {
 	return n
 }
 
-// put adds a new node and returns it with a reference. If the Ref has a node already, put closes
-// the new one and returns the old one.
+// put adds a new node and returns it with a reference. If the Ref already has a node, put closes
+// the new node and returns the old node.
 func (c *cache) put(n *node) *node {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -81,7 +82,7 @@ func (c *cache) put(n *node) *node {
 	}
 	n.refs, n.used = 1, c.tick.Load()
 	n.written.Store(n.used)
-	// The new node is entered before the eviction: its reference keeps it in the cache.
+	// The new node enters the map before the eviction: its reference keeps it in the cache.
 	s.nodes[n.ref] = n
 	s.pushFront(n)
 	s.count(1)
@@ -89,7 +90,7 @@ func (c *cache) put(n *node) *node {
 	s.mu.Unlock()
 	c.retireAll(out)
 	if over := shared.over(); over > 0 && shared.reclaim(over) == 0 {
-		// All evictable nodes wait for a disk. The caller that adds one waits too, for its own.
+		// All evictable nodes need a sync. So the caller that adds a node waits for one sync.
 		out, _ := c.evict(1, nil)
 		c.retireAll(out)
 	}
@@ -106,7 +107,8 @@ func (s *shard) over() int {
 }
 
 // evict removes up to count unused nodes, the least recently used first, and returns them as a
-// list; s.mu is held. It takes at most room unsynced nodes, and lowers room by them; nil: no limit.
+// list; s.mu is held. It takes at most room unsynced nodes and reduces room by their number; a nil
+// room is no limit.
 func (s *shard) evict(count int, room *int) (out *node) {
 	for n := s.lru.prev; n != &s.lru && count > 0; {
 		prev := n.prev
@@ -120,8 +122,8 @@ func (s *shard) evict(count int, room *int) (out *node) {
 	return out
 }
 
-// evict evicts from the shards, starting with a different one each time. It returns a list of count
-// nodes.
+// evict removes at most most unused nodes from the shards. Each call starts with a different shard.
+// It returns the nodes as a list, and their count.
 func (c *cache) evict(most int, room *int) (out *node, count int) {
 	first := c.first.Add(1)
 	for i := range uint32(shards) {
@@ -142,7 +144,7 @@ func (c *cache) evict(most int, room *int) (out *node, count int) {
 	return out, count
 }
 
-// retireAll retires a list of nodes; no lock is held.
+// retireAll retires a list of nodes and returns their count; no lock is held.
 func (c *cache) retireAll(out *node) (count int) {
 	for out != nil {
 		n := out
@@ -153,19 +155,19 @@ func (c *cache) retireAll(out *node) (count int) {
 	return count
 }
 
-// release returns a reference.
+// release gives back a reference to n.
 func (c *cache) release(n *node) {
 	if c.unref(n) {
 		c.retire(n)
 	}
 }
 
-// unref is release without the retirement, and reports whether n has to be retired.
+// unref gives back a reference to n, without retirement, and reports whether n has to be retired.
 func (c *cache) unref(n *node) (out bool) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
 	n.refs--
-	// The last user closes a dead node. Until then its descriptors are valid.
+	// The last user closes a dead node. Until then the node's descriptors stay valid.
 	out = n.refs == 0 && (n.dead || s.over() > 0)
 	if out && !n.dead {
 		s.remove(n)
@@ -174,8 +176,8 @@ func (c *cache) unref(n *node) (out bool) {
 	return out
 }
 
-// drop removes a node from the cache: its file is gone, or has to be opened anew. The last
-// reference closes it.
+// drop removes a node from the cache, because its file is gone or must be opened anew. The release
+// of the last reference closes the node.
 func (c *cache) drop(n *node) {
 	s := c.of(&n.ref)
 	s.mu.Lock()
@@ -199,7 +201,7 @@ func (c *cache) all() (nodes []*node) {
 	return nodes
 }
 
-// closeAll closes all unused nodes; the last users of the others close those.
+// closeAll closes all unused nodes. The others are closed by their last users.
 func (c *cache) closeAll() {
 	for _, n := range c.all() {
 		c.drop(n)
@@ -213,7 +215,7 @@ func (s *shard) count(n int64) {
 	shared.nodes.Add(n)
 }
 
-// remove removes n from map and list; s.mu is held.
+// remove removes n from the shard's map and list; s.mu is held.
 func (s *shard) remove(n *node) {
 	delete(s.nodes, n.ref)
 	n.unlink()

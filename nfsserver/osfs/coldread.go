@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pread is pread(2) of fd, a descriptor of n. A local-disk read that misses the page cache waits
-// without a thread.
+// pread is pread(2) of fd, a descriptor of n. A read from a local disk that misses the page cache
+// waits in the ring, which occupies no thread.
 func (f *FS) pread(n *node, fd int, p []byte, off int64) (int, error) {
 	if f.nowait && len(p) > 0 && len(p) <= maxColdRead {
 		k, errno := f.preadCached(fd, p, off)
@@ -41,10 +41,10 @@ func (f *FS) preadCold(fd int, p []byte, off int64) (n int, ok bool) {
 	return n, err == nil
 }
 
-// A daxState is whether a file lies in memory serving as its disk (DAX; ext4, XFS). Such a file has
-// no pages in the page cache: a read copies from its memory and waits for nothing, but cachestat(2)
-// finds no pages. A node asks for it once, because the kernel changes it only while no process has
-// the inode open.
+// A daxState records whether a file lies in memory used as a disk (DAX; ext4, XFS). Such a file has
+// no pages in the page cache, so cachestat(2) finds none. But a read copies from the memory and
+// waits for nothing. Each node checks once, because the state changes only while no process has the
+// inode open.
 type daxState = int32
 
 const (
@@ -53,7 +53,7 @@ const (
 	daxIs
 )
 
-// isDAX reports whether n's file is DAX; fd is open on it.
+// isDAX reports whether n's file is DAX; fd is open on the file.
 func (n *node) isDAX(fd int) bool {
 	is := n.dax.Load()
 	if is == daxUnknown {
@@ -67,12 +67,12 @@ func (n *node) isDAX(fd int) bool {
 	return is == daxIs
 }
 
-// statx is unix.Statx, but for tests.
+// statx is unix.Statx; tests replace it.
 var statx = unix.Statx
 
-// preadCached is preadNow after a look whether the kernel has the pages, where cachestat(2) is
-// available. preadNow alone would begin to read missing pages from the disk, one read at a time,
-// and the ring, which takes several reads at once, would read all of it again.
+// preadCached is preadNow of cached pages only, where cachestat(2) is available. preadNow of
+// missing pages would start to read them from the disk, one read at a time. The ring, which takes
+// several reads at once, would then read the same pages again.
 func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	if f.quickReads {
 		if all, errno := cached(fd, uint64(off), len(p)); errno == 0 && !all {
@@ -82,10 +82,10 @@ func (f *FS) preadCached(fd int, p []byte, off int64) (int, unix.Errno) {
 	return preadNow(fd, p, off)
 }
 
-// preadNow is preadv2(2) with RWF_NOWAIT, which waits for no file data. It may still block: for
-// missing pages the kernel starts readahead, which may need the file's map from the disk, or room
-// in the disk's queue. So the call notifies the scheduler. Otherwise this processor would stop
-// meanwhile, and all others at the next garbage collection.
+// preadNow is preadv2(2) with RWF_NOWAIT, which waits for no file data. The call may still block:
+// for missing pages the kernel starts readahead, which may wait for the file's block map or for
+// room in the disk's queue. So preadNow notifies the scheduler. Otherwise a blocked call would stop
+// this processor, and at the next garbage collection all others.
 func preadNow(fd int, p []byte, off int64) (int, unix.Errno) {
 	v := unix.Iovec{Base: &p[0], Len: uint64(len(p))}
 	n, _, errno := unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, uintptr(off), uintptr(uint64(off)>>32), unix.RWF_NOWAIT)

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A coldRing is an FS's ring, while there is one.
+// A coldRing opens, shares and closes an FS's ring.
 type coldRing struct {
-	open func() (*uring.Ring, error) // set once: uring.Open, but for tests
+	open func() (*uring.Ring, error) // set once: uring.Open; tests replace it
 
 	mu     sync.Mutex // guards the fields below
 	ring   *uring.Ring
-	none   bool // the kernel has none, or does not allow it
+	none   bool // the kernel has no rings, or does not allow them
 	users  int
 	clock  *time.Timer   // calls sweep
-	closed chan struct{} // gets a value when an idle ring is closed; nil but for tests
+	closed chan struct{} // receives a value when an idle ring is closed; nil except in tests
 }
 
-// take returns the ring, or nil if there is none. Each ring taken is given back by put.
+// take returns the ring, or nil if there is none. The caller gives the ring back by put.
 func (c *coldRing) take() *uring.Ring {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *coldRing) take() *uring.Ring {
 	return c.ring
 }
 
-// put gives the ring back. The last user starts the timer.
+// put gives the ring back. The last user's put starts the timer.
 func (c *coldRing) put() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *coldRing) sweep() {
 	if c.users > 0 || c.ring == nil {
 		return
 	}
-	c.clock.Stop() // from a sweep called by Close
+	c.clock.Stop() // if Close calls sweep, the timer still runs
 	c.ring.Close() // no read is under way
 	c.ring = nil
 	if c.closed != nil {

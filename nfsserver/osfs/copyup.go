@@ -4,12 +4,12 @@ package osfs
 
 import "sync"
 
-// On an overlay the first change of a lower layer's file copies it up. Its inode number stays, if
-// the layers are on one file system, but from then on its birth time is the copy's. An inodeRef has
-// the birth time to exclude a later file with the same number.
+// On an overlay the first change of a lower layer's file copies the file up. The inode number
+// stays, if the layers are on one file system, but the birth time becomes the copy's. An inodeRef
+// has the birth time to exclude a later file with the same number.
 //
-// btimes maps an inode to the birth time in its Ref and the present one. A new time is accepted as
-// a copy's if a descriptor opened before shows it too. Otherwise the file is another one.
+// btimes maps an inode to the birth time in its Ref and the present birth time. A new birth time is
+// a copy's if a descriptor opened before the change has it too. Otherwise the file is another.
 type btimes struct {
 	mu    sync.Mutex
 	known map[inodeKey]btime
@@ -33,7 +33,7 @@ func (b *btimes) set(k inodeKey, e btime) {
 	b.known[k] = e
 }
 
-// madeAt returns the birth time in inode k's Ref, which fd is open on.
+// madeAt returns the birth time in the Ref of inode k; fd is open on k.
 func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	now, _, err := birthTime(fd)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *FS) madeAt(fd int, k inodeKey) (uint64, error) {
 	return now, nil
 }
 
-// copiedUp reports whether inode k has an open node with the birth time now.
+// copiedUp reports whether an open node of inode k has the birth time now.
 func (f *FS) copiedUp(k inodeKey, e btime, now uint64) bool {
 	r := inodeRefOf(k, e.made)
 	n := f.cache.get(&r)
@@ -65,7 +65,7 @@ func (f *FS) copiedUp(k inodeKey, e btime, now uint64) bool {
 	return true
 }
 
-// seeBirth records an open node's birth time, which may just have been copied up.
+// seeBirth records an open node's birth time, which a copy-up may just have changed.
 func (f *FS) seeBirth(n *node) {
 	now, _, err := birthTime(n.fd())
 	if err != nil {

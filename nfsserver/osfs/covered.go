@@ -37,8 +37,8 @@ func positionOf(fd int) (p position, err error) {
 	return p, nil
 }
 
-// covering returns the mount that a path leads to: the one with the longest mount point, and the
-// last one of several there.
+// covering returns the mount to which a path leads: the mount with the longest mount point, and the
+// last of several mounts there.
 func (m Mounts) covering(path string) (found mountinfo.Entry, ok bool) {
 	for _, e := range m.entries {
 		below := e.Point == path || strings.HasPrefix(path, strings.TrimSuffix(e.Point, "/")+"/")
@@ -52,16 +52,16 @@ func (m Mounts) covering(path string) (found mountinfo.Entry, ok bool) {
 // A Covering is an exported directory's state in the mount table.
 type Covering uint8
 
-// The states for an exported directory.
+// The states of an exported directory in the mount table.
 const (
 	InPlace   Covering = iota // the path leads to the directory
 	Covered                   // the path leads to another file system, mounted since
-	Unmounted                 // the file system is not mounted there any more, and no other one is
+	Unmounted                 // the file system is no longer mounted there, and no other is
 )
 
 // Covering returns the directory's state in m, also after Close. The kernel reuses mount numbers,
-// but a number and a device together name the same file system. A directory without a known mount
-// when it was opened stays InPlace.
+// so the device is compared too: both together name the same file system. A directory whose mount
+// was unknown when New opened it stays InPlace.
 func (f *FS) Covering(m Mounts) Covering {
 	p := &f.position
 	now, ok := m.covering(p.path)

@@ -40,8 +40,8 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	return x.ref, x.attr(), nil
 }
 
-// inDir returns the error from a call making a name in d. ENOENT then concerns the directory, not
-// the name.
+// inDir returns the error from a call that made a name in d. An ENOENT there concerns the
+// directory, not the name.
 func (f *FS) inDir(d *node, err error) error {
 	if err == unix.ENOENT && f.dropIfGone(d) {
 		return nfsserver.ErrStale
@@ -49,7 +49,7 @@ func (f *FS) inDir(d *node, err error) error {
 	return err
 }
 
-// newMode returns a new object's mode, or usual if s has none.
+// newMode returns a new object's mode from s, or usual if s has no mode.
 func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
 	if s.Has(nfsserver.SetMode) {
 		return s.Mode & nfsserver.ModeAll
@@ -57,8 +57,8 @@ func newMode(s *nfsserver.SetAttr, usual uint32) uint32 {
 	return usual
 }
 
-// make runs mk as the caller in directory dir, then completes the new object name there. undo is
-// the flag for unlinkat(2) to remove it after an error.
+// make runs mk as the caller in directory dir, then completes the new object name there. After an
+// error it removes the object by unlinkat(2) with the flag undo.
 func (f *FS) make(c *nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserver.SetAttr, undo int, mk func(dirfd int) error) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *FS) complete(d *node, c *nfsserver.Cred, name string, s *nfsserver.SetA
 	return err
 }
 
-// finish sets the attributes in s missing from the new object fd.
+// finish sets those attributes in s that the new object fd lacks.
 func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) error {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
@@ -118,7 +118,7 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 		if err != nil {
 			return err
 		}
-		if !given { // the set-id bits were meant for another owner
+		if !given { // set-id bits in s were meant for another owner
 			mode = mode&^setIDBits | inherited(&st)
 		}
 	}
@@ -126,23 +126,23 @@ func (f *FS) finish(d *node, c *nfsserver.Cred, s *nfsserver.SetAttr, fd int) er
 		return err
 	}
 	if fileType(st.Mode) != nfsserver.TypeReg {
-		// As the caller: another process may have put an object of its own under the name.
+		// As the caller, because another process may have put a different object under the name.
 		return f.as(c, func() error { return setTimes(fd, s) })
 	}
-	// As the server: where a mount option determines the owner of files (vfat), their maker could
-	// not set the times by which an exclusive CREATE is recognized. The descriptor is from the call
-	// that made the file.
+	// As the server, because a mount option can determine the owner of files (vfat). The creating
+	// caller could then not set the times by which an exclusive CREATE is recognized. The
+	// descriptor comes from the creating call, so it is the new file.
 	return setTimes(fd, s)
 }
 
-// give gives the new object fd, with attributes st, the user and group in s, and reports whether it
-// has them now. A user or group unknown in the server's user namespace is skipped, as Linux's
-// server does: the object exists and belongs to the caller, and clients send owners in CREATE
-// unasked.
+// give gives the new object fd, with attributes st, the user and group in s, and reports whether
+// both are set now. It skips a user or group unknown in the server's user namespace, as Linux's
+// server does: clients send owners in CREATE unasked, and the new object belongs to the caller
+// anyway.
 func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat_t) (given bool, err error) {
 	given = true
 	err = f.as(c, func() error {
-		// The group first: without ownership the caller cannot set it.
+		// The group first: a caller that has given the object away cannot set its group.
 		for _, id := range [...]nfsserver.SetMask{nfsserver.SetGID, nfsserver.SetUID} {
 			one := *s
 			if one.Mask &= id; one.Mask == 0 || id == nfsserver.SetUID && st.Uid == s.UID || id == nfsserver.SetGID && st.Gid == s.GID {
@@ -161,7 +161,7 @@ func (f *FS) give(c *nfsserver.Cred, s *nfsserver.SetAttr, fd int, st *unix.Stat
 	return given, err
 }
 
-// inherited returns a new directory's set-group-id bit, which comes from its parent.
+// inherited returns the set-group-id bit that a new directory has from its parent.
 func inherited(st *unix.Stat_t) uint32 {
 	if fileType(st.Mode) == nfsserver.TypeDir {
 		return st.Mode & unix.S_ISGID
@@ -169,8 +169,8 @@ func inherited(st *unix.Stat_t) uint32 {
 	return 0
 }
 
-// finishMode sets the new object fd's mode; fd was made with st. cleared: a new size or owner since
-// has cleared set-id bits.
+// finishMode sets the new object fd's mode; st are the attributes just after the creating call.
+// With cleared, a new size or owner since that call has cleared set-id bits.
 func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32, cleared bool) error {
 	typ := fileType(st.Mode)
 	if typ == nfsserver.TypeSymlink || mode == st.Mode && !(cleared && mode&setIDBits != 0) {
@@ -186,8 +186,8 @@ func (f *FS) finishMode(c *nfsserver.Cred, fd int, st *unix.Stat_t, mode uint32,
 const setIDBits = nfsserver.ModeSetuid | nfsserver.ModeSetgid
 
 // moreMode returns the bits in s's mode left unset by the creating call: a directory's set-id bits,
-// and bits in the process's umask, which applies only if the directory has no default ACL. ACLs
-// removed the other missing bits, or the caller cannot set them.
+// and bits in the process's umask, which applies only if the directory has no default ACL. Other
+// missing bits were removed by ACLs, or the caller cannot set them.
 func (f *FS) moreMode(d *node, s *nfsserver.SetAttr, st *unix.Stat_t) (more uint32) {
 	missing := s.Mode & nfsserver.ModeAll &^ st.Mode
 	if !s.Has(nfsserver.SetMode) || missing == 0 || fileType(st.Mode) == nfsserver.TypeSymlink {
@@ -241,7 +241,7 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	}
 	if t == nfsserver.TypeChar || t == nfsserver.TypeBlock {
 		if rdev.Major > maxMajor || rdev.Minor > maxMinor {
-			return nfsserver.Ref{}, nfsserver.Attr{}, unix.EINVAL // mknod(2) would truncate it
+			return nfsserver.Ref{}, nfsserver.Attr{}, unix.EINVAL // mknod(2) would truncate rdev
 		}
 		dev = int(unix.Mkdev(rdev.Major, rdev.Minor))
 	}
@@ -250,14 +250,14 @@ func (f *FS) Mknod(c nfsserver.Cred, dir nfsserver.Ref, name string, t nfsserver
 	})
 }
 
-// Linux's largest device numbers: 12 and 20 bits.
+// Linux's largest major and minor device numbers, of 12 and 20 bits.
 const (
 	maxMajor = 1<<12 - 1
 	maxMinor = 1<<20 - 1
 )
 
-// umask returns the bits that new objects of this process lack. umask(2) can only be read by
-// changing it, so /proc is read.
+// umask returns the permission bits removed from this process's new objects. It reads /proc,
+// because umask(2) returns the bits only while changing them.
 func umask() (mask uint32) {
 	b, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(b)) {

@@ -16,9 +16,9 @@ import (
 
 var _ nfsserver.LaterReader = (*FS)(nil)
 
-// ReadLater does not look up the pages, which would cost as much as to copy them. It serves data
-// now in the kernel's memory. If the kernel evicts pages before the reply is sent, that read waits
-// for them; tmpfs evicts only to swap.
+// ReadLater serves the data that is in the kernel's memory when the reply is sent, not now: to look
+// up the pages now would cost as much as to copy them. If the kernel evicts pages before the reply
+// is sent, the read for the reply waits for them; tmpfs evicts only to swap.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
 	if !f.defersReads || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
@@ -36,7 +36,7 @@ func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64)
 	return l, nil
 }
 
-// inMemory reports whether reading a range finds all in memory and waits for no disk.
+// inMemory reports whether a read of a range finds all pages in memory and waits for no disk.
 func (f *FS) inMemory(fd int, off uint64, n int) bool {
 	if f.onlyTmpfs() {
 		return true
@@ -45,10 +45,10 @@ func (f *FS) inMemory(fd int, off uint64, n int) bool {
 	return all && errno == 0 && f.keepsAtime(fd) && arrived(fd, off, n)
 }
 
-// arrived reports whether a range's pages, all in the page cache, have been read from the disk: the
-// kernel enters pages before it reads them, as in readahead. They arrive in order as a rule, so it
-// reads each step's last byte. It also returns false while another process writes to the file, if
-// the file system makes readers wait for that (XFS).
+// arrived reports whether a range's pages, all in the page cache, have been read from the disk: in
+// a readahead the kernel enters pages before it reads them. Pages usually arrive sequentially, so
+// arrived reads only each step's last byte. It also returns false while another process writes to
+// the file, if the file system makes readers wait for that write (XFS).
 func arrived(fd int, off uint64, n int) bool {
 	var b [1]byte
 	for at := 0; at < n; {
@@ -63,9 +63,9 @@ func arrived(fd int, off uint64, n int) bool {
 // onlyTmpfs reports whether all files are on a tmpfs.
 func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
 
-// holdDeferred counts one more reply that will read n. It returns false if such replies already
-// hold half the nodes: a client decides how long they do, by not reading them, and other calls need
-// descriptors too.
+// holdDeferred counts one more reply that will read n. It returns false if replies already hold
+// half the nodes: a client that does not read its replies holds their nodes for as long as it
+// likes, and other calls need descriptors too.
 func (n *node) holdDeferred() bool {
 	if n.deferredReads.Add(1) > 1 || shared.deferredReads.Add(1) <= shared.limit.Load()/2 {
 		return true
@@ -74,8 +74,8 @@ func (n *node) holdDeferred() bool {
 	return false
 }
 
-// dropDeferred undoes holdDeferred. A node's first and last replies count the node, in whatever
-// order they come.
+// dropDeferred undoes holdDeferred. The budget counts each node once, from its first reply to its
+// last, in any order of the two calls.
 func (n *node) dropDeferred() {
 	if n.deferredReads.Add(-1) == 0 {
 		shared.deferredReads.Add(-1)

@@ -19,12 +19,12 @@ type rawDirent struct {
 	ino, off uint64
 	typ      uint8
 	name     []byte // part of the buffer
-	zname    []byte // name with the NUL; nil if there was none
+	zname    []byte // the name with its NUL; nil if the entry has no NUL
 }
 
 const direntHeader = 19
 
-// next reads the entry at b's start and returns the rest, or nil if there is no entry.
+// next reads the entry at b's start and returns the bytes after it, or nil if b has no entry.
 func (d *rawDirent) next(b []byte) []byte {
 	if len(b) < direntHeader {
 		return nil

@@ -13,10 +13,10 @@ import (
 )
 
 // To describe an entry through a descriptor takes four system calls: open, handle, attributes,
-// close. By name it takes two, and one if its generation is cached (inodegen). But another file may
-// get the name between the two calls. So this is done only if the handle contains the inode number,
-// which must equal the one in the attributes. An entry possibly on another volume or mount, or
-// needed by the index, is opened.
+// close. By name two calls suffice, or one if the generation is cached (inodegen). But another file
+// may get the name between the two calls. So entries are described by name only if the handle
+// contains the inode number, which must equal the number in the attributes. An entry that may be on
+// another volume or mount, or that the index needs, is opened.
 
 // describesByName reports whether describeName can describe entries.
 func (f *FS) describesByName() bool {
@@ -36,8 +36,8 @@ const (
 	handleXFSIno64 = 0x81 // 64-bit inode number, generation
 )
 
-// splitHandle returns inode number and generation from a handle, on a file system with
-// describesByName.
+// splitHandle returns inode number and generation from a handle, on a file system that
+// describesByName accepts.
 func splitHandle(magic int64, typ int32, b []byte) (ino uint64, gen inodegen.Generation, ok bool) {
 	switch {
 	case magic == unix.TMPFS_MAGIC && typ == handleIno32 && len(b) == 12:
@@ -77,8 +77,9 @@ type rawHandle struct {
 }
 
 // describeName looks up name in directory fd, and stores the file's attributes in st and its Ref in
-// ref. name ends in a NUL; ino is the file's probable inode number, and now a time before the call.
-// ENOENT: the name is gone. After any other error the caller has to open the file.
+// ref. name ends in a NUL; ino is the inode number from the entry, which may be wrong; now is a
+// time before the call. After ENOENT the name is gone. After other errors the caller opens the
+// file.
 func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *unix.Stat_t, ref *nfsserver.Ref) error {
 	if f.gens.Has(ino) {
 		if known, err := f.statKnown(fd, name, st, ref); known || err != nil {
@@ -86,8 +87,8 @@ func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *un
 		}
 	}
 	// The handle comes first. If the file is removed before the attributes are read, and a new file
-	// with its name gets its inode number, the handle is stale for its users. The other order would
-	// give a living file another's attributes.
+	// with the same name gets its inode number, the handle is stale. In the other order a valid
+	// handle of the new file would come with the removed file's attributes.
 	var h rawHandle
 	if err := handleOfName(fd, name, &h); err != nil {
 		return err
@@ -104,7 +105,8 @@ func (f *FS) describeName(fd int, name []byte, ino uint64, now time.Time, st *un
 	return nil
 }
 
-// statKnown is describeName of a file with a cached generation; known reports whether there is one.
+// statKnown is describeName for a file with a cached generation; known reports whether the file has
+// one.
 func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref) (known bool, err error) {
 	if err := f.statName(fd, name, st); err != nil {
 		return false, err
@@ -117,8 +119,7 @@ func (f *FS) statKnown(fd int, name []byte, st *unix.Stat_t, ref *nfsserver.Ref)
 	return true, nil
 }
 
-// keepGeneration caches the generation for the file with attributes st, which was read at now or
-// later.
+// keepGeneration caches gen for the file with attributes st; gen was read at now or later.
 func (f *FS) keepGeneration(st *unix.Stat_t, gen inodegen.Generation, now time.Time) {
 	if f.gens.Settled(st, now) && f.gens.Put(st, gen, f.cache.tick.Load()) {
 		f.wakeSweeper()
@@ -134,7 +135,7 @@ func (f *FS) refOf(ino uint64, gen inodegen.Generation) nfsserver.Ref {
 	return r
 }
 
-// handleOfName is name_to_handle_at(2) without an allocation; name ends in a NUL.
+// handleOfName calls name_to_handle_at(2) without an allocation; name ends in a NUL.
 func handleOfName(fd int, name []byte, h *rawHandle) error {
 	var mount int32
 	h.size = uint32(len(h.b))
@@ -149,10 +150,10 @@ func handleOfName(fd int, name []byte, h *rawHandle) error {
 	return nil
 }
 
-// statName is fstatat(2) for the name itself, without an allocation; name ends in a NUL. It
-// notifies the scheduler on every file system. A name outside the dentry cache, such as a missing
-// one on tmpfs, waits for the directory's lock, and any user who may list the directory can hold
-// the lock for any time.
+// statName calls fstatat(2), without following a link and without an allocation; name ends in a
+// NUL. The call notifies the scheduler on every file system, because a name outside the dentry
+// cache, such as a missing name on tmpfs, waits for the directory's lock. Any user who may list the
+// directory can hold that lock for any time.
 func (f *FS) statName(fd int, name []byte, st *unix.Stat_t) error {
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(st)),
 		unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, 0)

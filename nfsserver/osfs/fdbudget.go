@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is the process's budget. It is process-wide because the descriptor limit is: one FS has to
-// leave descriptors to others, and all FSs to connections.
+// shared is the process's budget. The descriptor limit is process-wide, so the budget is too: one
+// FS has to leave descriptors to the others, and all FSs together to connections.
 var shared = budget{caches: make(map[*cache]struct{})}
 
-// A budget bounds the nodes in all caches together, and by the same number their listings
+// A budget bounds the nodes in all caches together. The same number bounds the nodes' listings
 // (listing.go).
 type budget struct {
 	nodes         atomic.Int64 // in all caches
@@ -28,8 +28,9 @@ type budget struct {
 }
 
 // join adds a cache, and reads the descriptor limit, which may have been raised. An open FS has
-// three descriptors, and a node up to three, beside listings. Together they may have three eighths
-// of all; half is left to connections. EMFILE: there are too many FSs.
+// three descriptors, and a node up to three in addition to listings. FSs and nodes together may
+// have three eighths of the descriptors; half is left to connections. EMFILE: there are too many
+// FSs.
 func (b *budget) join(c *cache) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,13 +50,13 @@ func (b *budget) leave(c *cache) {
 	b.share(threes())
 }
 
-// share gives nodes the descriptors not taken by FSs; mu is held.
+// share sets the node limit to room, from threes, less one for each FS; mu is held.
 func (b *budget) share(room int) {
 	b.limit.Store(int64(max(leastNodes, min(room-len(b.caches), mostNodes))))
 }
 
-// threes returns an eighth of the descriptor limit: the number of FSs and nodes, with three
-// descriptors each.
+// threes returns an eighth of the descriptor limit: with three descriptors for each FS and node,
+// FSs and nodes use three eighths.
 func threes() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -64,12 +65,12 @@ func threes() int {
 	return int(min(lim.Cur/8, 1<<30))
 }
 
-// over returns how many nodes exceed the limit.
+// over returns how many nodes exceed the budget's limit.
 func (b *budget) over() int { return int(b.nodes.Load() - b.limit.Load()) }
 
 // reclaim closes up to count unused nodes and returns their number. It starts with the largest
-// cache, so a busy FS leaves others theirs. b.mu is not held during the closes, which can wait for
-// a file system.
+// cache, so a busy FS leaves the nodes of other FSs open. b.mu is not held during the closes,
+// because a close can wait for a file system.
 func (b *budget) reclaim(count int) (done int) {
 	tried := make(map[*cache]bool)
 	for done < count {
@@ -95,7 +96,7 @@ func (b *budget) most(tried map[*cache]bool) (most *cache) {
 	return most
 }
 
-// reclaimOf closes up to count unused nodes in c. The caller may use another FS. So reclaimOf syncs
+// reclaimOf closes up to count unused nodes in c. The caller may use another FS, so reclaimOf syncs
 // nothing, and does not wait long for a file system run by a program or another machine.
 func (b *budget) reclaimOf(c *cache, count int) int {
 	if c.stuck.Load() > 0 {
@@ -113,9 +114,10 @@ func (b *budget) reclaimOf(c *cache, count int) int {
 	return done
 }
 
-// retireSoon is retireAll, but after closeWait a goroutine completes it.
+// retireSoon is retireAll, but returns after closeWait at the latest; a goroutine then completes
+// the closes.
 func (c *cache) retireSoon(out *node) {
-	var ended atomic.Bool // set by the work or by the timeout, whichever is first
+	var ended atomic.Bool // set by the first of work and timeout
 	closed := make(chan struct{})
 	go func() {
 		c.retireAll(out)
@@ -135,8 +137,8 @@ func (c *cache) retireSoon(out *node) {
 	}
 }
 
-// opened calls open, and repeats it after a signal, and after idle nodes were closed to free
-// descriptors.
+// opened calls open. It repeats the call after a signal, and once idle nodes are closed when
+// descriptors have run out.
 func opened(open func() (int, error)) (int, error) {
 	fd, err := eintr.RetryN(open)
 	for (err == unix.EMFILE || err == unix.ENFILE) && shared.reclaim(reclaimStep) > 0 {

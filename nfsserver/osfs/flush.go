@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel reports a failed write-back to descriptors open at the failure, and to the next one
-// only while it still has the inode in memory. So a file with data not covered by a Sync is synced
-// before its last descriptor is closed. An error is kept for the file's next Sync.
+// The kernel reports a failed write-back to descriptors open at the failure. It reports the failure
+// to the next descriptor only while the inode stays in memory. So a file with data not covered by a
+// Sync is synced before its last descriptor is closed. An error is kept for the file's next Sync.
 type flusher struct {
 	mu      sync.Mutex // guards all below
 	queue   []*node
@@ -21,8 +21,8 @@ type flusher struct {
 	done    sync.WaitGroup
 	pending map[nfsserver.Ref]int   // nodes in queue or being synced
 	ended   sync.Cond               // signals a pending node's completed sync
-	lost    map[nfsserver.Ref]error // not reported yet
-	lostAny error                   // for a file beyond maxLostErrors
+	lost    map[nfsserver.Ref]error // write-back errors not yet reported by Sync
+	lostAny error                   // the error of a file beyond maxLostErrors
 }
 
 func (q *flusher) init() {
@@ -30,8 +30,8 @@ func (q *flusher) init() {
 	q.ended.L = &q.mu
 }
 
-// end waits for the goroutine. No other one starts: the FS is closed, and a call that has not seen
-// that yet has started its goroutine by the time that end has mu.
+// end waits for flushLoop's goroutine. No other goroutine starts: the FS is closed. A call that did
+// not see the close has started its goroutine before end locks mu.
 func (q *flusher) end() {
 	q.mu.Lock()
 	running := q.running
@@ -48,8 +48,8 @@ func (q *flusher) room() int {
 	return maxQueuedFlushes - len(q.queue)
 }
 
-// hasRoom reports whether n may be closed now: it need not be synced, or room is left. It lowers
-// room.
+// hasRoom reports whether n may be closed now: n needs no sync, or room is left for one. In the
+// latter case hasRoom lowers room.
 func (n *node) hasRoom(room *int) bool {
 	if room == nil || !n.dirty.Load() {
 		return true
@@ -58,7 +58,7 @@ func (n *node) hasRoom(room *int) bool {
 	return *room >= 0
 }
 
-// flushData syncs a file; a test makes it fail.
+// flushData syncs a file's data; tests replace it to make the sync fail.
 var flushData = unix.Fdatasync
 
 // retire closes a node without references.
@@ -80,8 +80,8 @@ func (f *FS) retire(n *node) {
 	}
 }
 
-// retireAsync is retire for a caller that MUST NOT wait, because a connection waits for it. Even
-// closing a large removed file takes as long as the kernel needs to free its pages.
+// retireAsync is retire for a caller that MUST NOT wait, because a connection waits for that
+// caller. Even to close a large removed file takes as long as the kernel needs to free its pages.
 func (f *FS) retireAsync(n *node) {
 	if n.unstableBtime {
 		f.seeBirth(n)
@@ -94,11 +94,11 @@ func (f *FS) retireAsync(n *node) {
 	}
 }
 
-// unsynced reports whether n was written to and not synced since.
+// unsynced reports whether n has writes after its last Sync began.
 func (n *node) unsynced() bool { return n.dirty.Load() && n.write.Load() >= 0 }
 
-// enqueue queues n to be synced and closed by a goroutine, and returns true. With most or more in
-// the queue, or after Close, it returns false, and the caller MUST call flushNode.
+// enqueue queues n, which a goroutine then syncs and closes, and returns true. With most or more
+// nodes in the queue, or after Close, it returns false, and the caller MUST call flushNode.
 func (f *FS) enqueue(n *node, most int) bool {
 	q := &f.flush
 	q.mu.Lock()
@@ -115,7 +115,7 @@ func (f *FS) enqueue(n *node, most int) bool {
 	return true
 }
 
-// flushLoop syncs and closes the queued nodes, and ends.
+// flushLoop syncs and closes the queued nodes, and returns when the queue is empty.
 func (f *FS) flushLoop() {
 	q := &f.flush
 	for {
@@ -155,9 +155,9 @@ func (f *FS) flushNode(n *node) {
 	q.ended.Broadcast()
 }
 
-// takeLost returns and clears the error with which r was closed. The caller has just synced r. If
-// its descriptor was opened too late to see an error, a flush has found it, which is pending or has
-// ended.
+// takeLost returns and clears the kept error of the file r, which the caller has just synced. If
+// the caller's descriptor was opened too late to see an error, a flush has seen it. takeLost waits
+// for a pending flush.
 func (f *FS) takeLost(r *nfsserver.Ref) error {
 	q := &f.flush
 	q.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioctls for the UUID: their numbers, and its offset in the answer.
+// ioctls that return the UUID, and the UUID's offset in the result.
 const (
 	getFSUUID   = 0x80111500 // FS_IOC_GETFSUUID: 1 byte length, 16 UUID; Linux 6.9
 	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1: 112 bytes
@@ -21,7 +21,7 @@ const (
 	uuidLen     = 16
 )
 
-// hash64 hashes values, the same in each run and never 0.
+// hash64 hashes values. The result is the same in each run and never 0.
 func hash64(parts ...uint64) uint64 {
 	var b []byte
 	for _, p := range parts {
@@ -31,14 +31,15 @@ func hash64(parts ...uint64) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:]))
 }
 
-// statFsid returns a statfs's f_fsid.
+// statFsid returns the f_fsid in sfs.
 func statFsid(sfs *unix.Statfs_t) uint64 {
 	return uint64(uint32(sfs.Fsid.Val[0]))<<32 | uint64(uint32(sfs.Fsid.Val[1]))
 }
 
-// fsIdentity returns a number for the open file fd's file system. It survives reboots if the file
-// system has a UUID. The UUID comes from an ioctl for XFS, where f_fsid is the device number; ext4
-// and others derive f_fsid from it. Without UUID and f_fsid the number depends on the mount source.
+// fsIdentity returns a number for the file system of the open file fd. The number survives reboots
+// if the file system has a UUID. For XFS an ioctl returns the UUID, because f_fsid is the device
+// number there; ext4 and others derive f_fsid from the UUID. Without either the number depends on
+// the mount source.
 func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 	b := make([]byte, 1024)
 	ask := func(request uintptr) bool {
@@ -46,7 +47,7 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 		return e == 0
 	}
 	var uuid []byte
-	// The same source on every kernel version, or an update would end all handles.
+	// Each type has one source for all kernels. Otherwise an update would end handles.
 	switch sfs.Type {
 	case unix.EXT4_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC: // f_fsid
 	case unix.XFS_SUPER_MAGIC:
@@ -71,7 +72,7 @@ func fsIdentity(fd int, sfs *unix.Statfs_t, dev uint64) (uint64, error) {
 		source, err := mountSource(fd)
 		return hash64(uint64(sfs.Type), hashString(source), dev), err
 	case sfs.Type != unix.BTRFS_SUPER_MAGIC:
-		fsid = 0 // may be the device number
+		fsid = 0 // f_fsid may be the device number
 	}
 	// On btrfs f_fsid distinguishes the subvolumes.
 	return hash64(uint64(sfs.Type), binary.BigEndian.Uint64(uuid), binary.BigEndian.Uint64(uuid[8:]), fsid), nil
@@ -98,23 +99,23 @@ func mountSource(fd int) (string, error) {
 	return "", err
 }
 
-// keepsInodes reports whether a file system with magic number magic keeps inode numbers and
-// handles: over remounts, and while no process has the file open. On others a number may be reused
-// at any time, and an old handle would open the new file.
+// keepsInodes reports whether a file system with this magic number keeps inode numbers and handles
+// over remounts, and while no process has the file open. Other file systems may reuse a number at
+// any time, so an old handle would open the new file.
 func keepsInodes(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
 		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC,
 		unix.REISERFS_SUPER_MAGIC, unix.NILFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1,
 		unix.UDF_SUPER_MAGIC, unix.ISOFS_SUPER_MAGIC,
-		unix.OVERLAYFS_SUPER_MAGIC, // has handles with nfs_export=on alone
+		unix.OVERLAYFS_SUPER_MAGIC, // has handles only with nfs_export=on
 		bcachefsMagic, zfsMagic, jfsMagic, ocfs2Magic, gfs2Magic:
 		return true
 	}
 	return false
 }
 
-// Magic numbers missing in x/sys.
+// Magic numbers that x/sys lacks.
 const (
 	bcachefsMagic = 0xca451a4e
 	zfsMagic      = 0x2fc12fc1

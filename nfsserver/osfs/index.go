@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hint is the name and directory under which an inode was last seen. It may be wrong: its users
-// compare the inode found there.
+// A hint is the name and directory under which an inode was last seen. A hint may be wrong, so its
+// users check that the file found there is the inode.
 type hint struct {
 	dir  inodeKey
 	name string
@@ -18,11 +18,11 @@ type hint struct {
 
 // An index maps inodes to hints.
 type index struct {
-	max int // set once: maxHints, but for tests
+	max int // set once: maxHints, except in tests
 
 	mu    sync.Mutex
 	hints map[inodeKey]hint
-	gone  map[nfsserver.Ref]struct{} // removed by this server: a walk would not find them
+	gone  map[nfsserver.Ref]struct{} // Refs of files removed by this server, which no walk can find
 	walk  walker
 }
 
@@ -39,7 +39,7 @@ func (f *FS) note(x *file, d *node, name string) {
 	}
 }
 
-// set adds a hint, which replaces any other one when the index is full.
+// set adds a hint. In a full index the new hint replaces another.
 func (x *index) set(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -52,7 +52,7 @@ func (x *index) set(k inodeKey, h hint) {
 	x.hints[k] = h
 }
 
-// add is set for hints found by a walk: they replace no others, because hints from set are in use.
+// add adds a hint found by a walk. It replaces no other hint, because hints from set are in use.
 func (x *index) add(k inodeKey, h hint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -106,8 +106,8 @@ func (f *FS) openIdentity(r *nfsserver.Ref) (int, error) {
 	return f.index.walk.find(f, k)
 }
 
-// openHint opens an inode at its index place, from the root down. Any error but a scarce one means
-// the inode is not there.
+// openHint opens an inode at its hint, along the hints from the root down. Any error that is not
+// scarce means that the inode is not there.
 func (f *FS) openHint(k inodeKey, depth int) (int, error) {
 	if k == f.rootKey {
 		return f.tree.openPath(f.tree.root, ".")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadAt reads until p is full or the file ends. It checks the caller's permission first; the
-// descriptor belongs to the server and is shared by all callers.
+// ReadAt reads until p is full or the file ends. It checks the caller's permission first, because
+// the descriptor belongs to the server and is shared by all callers.
 func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, fd, err := f.toRead(&c, &r)
 	if err != nil {
@@ -20,12 +20,12 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	}
 	defer f.cache.release(n)
 	if off > math.MaxInt64-uint64(len(p)) {
-		return 0, nil // no file is that long
+		return 0, nil // no file has such an offset
 	}
 	done := 0
 	for done < len(p) {
-		// A short read may come from a signal. The server reports the end of the file after a short
-		// ReadAt, so only the end may cause one.
+		// A signal can shorten a read(2), so the loop reads on. The server takes a short ReadAt for
+		// the end of the file.
 		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
 		if err != nil {
 			return done, err
@@ -38,7 +38,8 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return done, nil
 }
 
-// toRead checks that c may read r, and returns its node, with a reference, and a descriptor.
+// toRead checks that c may read r, and returns r's node, with a reference, and a descriptor for
+// reading.
 func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err error) {
 	if n, err = f.acquire(r); err != nil {
 		return nil, -1, err
@@ -56,7 +57,7 @@ func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err e
 	return n, fd, nil
 }
 
-// isFile returns an error unless n is a regular file, which alone has content.
+// isFile returns an error unless n is a regular file: other objects have no content.
 func (n *node) isFile() error {
 	switch n.typ {
 	case nfsserver.TypeReg:
@@ -67,8 +68,8 @@ func (n *node) isFile() error {
 	return unix.EINVAL
 }
 
-// maxWrite returns how many bytes one system call writes at most. If each call waits for the disk,
-// as on a mount with "sync", small pieces would mean more waits.
+// maxWrite returns the largest number of bytes for one write(2). On a mount with "sync" each call
+// waits for the disk, so small pieces would wait more often.
 func (f *FS) maxWrite() int {
 	var st unix.Statfs_t
 	if !f.info.Quick || fstatfs(f.tree.root, &st) != nil || st.Flags&unix.ST_SYNCHRONOUS != 0 {
@@ -77,8 +78,8 @@ func (f *FS) maxWrite() int {
 	return writePiece
 }
 
-// WriteAt writes until p is empty or a write fails. It writes as the caller as far as that matters:
-// quotas hold, the blocks reserved for root stay free, and set-id bits are cleared.
+// WriteAt writes until p is empty or a write fails. It takes the caller's identity where that
+// matters: quotas hold, the blocks reserved for root stay free, and set-id bits are cleared.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -90,7 +91,7 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	err = f.mayWrite(n, &c)
 	if len(p) == 0 && err == unix.ETXTBSY {
-		return 0, nil // the kernel checks permission first
+		return 0, nil // ETXTBSY comes after the permission check
 	}
 	if len(p) == 0 || err != nil {
 		return 0, err
@@ -108,12 +109,12 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	}
 	defer a.End()
 	done := 0
-	defer n.dirty.Store(true) // after the data: a Sync that started earlier would clear it
+	defer n.dirty.Store(true) // after the write: a Sync begun earlier would clear it
 	for done < len(p) {
 		piece := p[done : done+min(len(p)-done, f.maxWriteSize)]
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pwrite(fd, piece, int64(off)+int64(done)) })
-		// Bytes written before an error count: the client learns their number, writes the rest, and
-		// gets the error then.
+		// Bytes written before an error count: the client learns their number, writes the remaining
+		// bytes, and gets the error then.
 		if err != nil && done == 0 {
 			return 0, err
 		}
@@ -125,9 +126,9 @@ func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (i
 	return done, nil
 }
 
-// Sync is fdatasync or fsync. The kernel keeps the error of a failed write-back until one of our
-// descriptors has returned it. For objects that cannot be opened, Sync syncs their whole file
-// system.
+// Sync calls fdatasync or fsync. The kernel keeps a failed write-back's error until one of the
+// server's descriptors has returned it. For objects that cannot be opened, Sync syncs their whole
+// file system.
 func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -138,7 +139,7 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 	if err != nil {
 		return err
 	}
-	// Before the sync: a concurrent WRITE sets dirty again, and the next sync covers it.
+	// Before the sync: a concurrent WRITE sets dirty again, and the next sync covers the WRITE.
 	n.dirty.Store(false)
 	switch {
 	case fd < 0:
@@ -156,9 +157,9 @@ func (f *FS) Sync(r nfsserver.Ref, dataOnly bool) error {
 }
 
 // syncer returns a descriptor of n for a sync, an open one if possible. It returns -1 if n is
-// neither file nor directory, or if this process cannot open it. The latter is no failure, because
-// such an n can still have been changed: a file whose mode lacks the owner's bits, a directory that
-// cannot be listed, or anything when no descriptor is free.
+// neither file nor directory, or if this process cannot open n. The latter is no failure, because
+// such objects can still have been changed: a file whose mode lacks the owner's bits, a directory
+// that cannot be listed, or any object when no descriptor is free.
 func (f *FS) syncer(n *node) (int, error) {
 	if n.typ != nfsserver.TypeReg && n.typ != nfsserver.TypeDir {
 		return -1, nil
@@ -189,7 +190,7 @@ func (f *FS) syncMount(n *node) error {
 	return eintr.Retry(func() error { return syncfs(m.fd) })
 }
 
-// The sync calls. Tests replace them, because no result shows that they were made.
+// The sync calls. Tests replace them, because no result shows that a sync was made.
 var (
 	fsync     = unix.Fsync
 	fdatasync = unix.Fdatasync

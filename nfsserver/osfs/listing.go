@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listing is an open directory, and the cookie up to which it was read. Each client continues
-// with its own: on an overlay a descriptor holds the list of names from its last rewind, and
-// positions count in that list. Two clients with one descriptor would miss names.
+// A listing is an open directory, and the cookie up to which the directory was read. Each client
+// continues with a listing of its own: on an overlay a descriptor holds the list of names from its
+// last rewind, and positions count in that list. Two clients with one descriptor would miss names.
 type listing struct {
 	fd  int
 	pos uint64
 }
 
-// takeListing returns the listing that was read up to the cookie, or a new one positioned there. It
-// belongs to the caller, which has a reference to n.
+// takeListing returns the listing that was read up to the cookie, or a new listing positioned
+// there. The listing belongs to the caller, which has a reference to n.
 func (n *node) takeListing(cookie uint64) (l listing, err error) {
 	l.fd = -1
 	if cookie != 0 {
@@ -45,8 +45,8 @@ func (n *node) takeListing(cookie uint64) (l listing, err error) {
 	return l, nil
 }
 
-// keepListing keeps l for the next page, unless the process keeps as many as there may be nodes:
-// connections need descriptors too.
+// keepListing keeps l for the next page. It closes l if the process keeps as many listings as the
+// node limit, because connections need descriptors too.
 func (n *node) keepListing(l listing) {
 	n.dirMu.Lock()
 	defer n.dirMu.Unlock()

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local reports whether a file system of that magic number has the attributes of open files in this
-// machine's memory. Others ask a program (FUSE), a network (also GFS2 and OCFS2), or lower file
-// systems of either kind (overlay), which may never answer. Unknown ones count as such.
+// local reports whether a file system with this magic number has the attributes of open files in
+// this machine's memory. Other types ask a program (FUSE), a network (also GFS2 and OCFS2), or
+// lower file systems of either kind (overlay), which may never answer. Unknown types count as not
+// local.
 func local(magic int64) bool {
 	switch uint32(magic) {
 	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3, too
@@ -22,11 +23,11 @@ func local(magic int64) bool {
 	return false
 }
 
-// isShared reports whether other machines, or a program's other users, may change a file system of
-// that magic number. The kernel then returns a directory's attributes from its last request, up to
-// a minute old with NFS. After a change of its own it returns those in the reply. The layers below
-// an overlay do not change while it is mounted (overlayfs.rst, "Changes to underlying
-// filesystems"). Unknown file systems count as shared.
+// isShared reports whether other machines, or a program's other users, may change a file system
+// with this magic number. The kernel then returns a directory's attributes from its last request,
+// up to a minute old with NFS, or from the reply to this machine's own change. The layers below an
+// overlay do not change while it is mounted (overlayfs.rst, "Changes to underlying filesystems").
+// Unknown file systems count as shared.
 func isShared(magic int64) bool {
 	switch uint32(magic) {
 	case unix.OVERLAYFS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
@@ -35,7 +36,7 @@ func isShared(magic int64) bool {
 	return !local(magic)
 }
 
-// InUse reports whether r is open, so that its attributes need no disk.
+// InUse reports whether r is open, so that reading its attributes waits for no disk.
 func (f *FS) InUse(r nfsserver.Ref) bool {
 	s := f.cache.of(&r)
 	s.mu.Lock()

@@ -17,16 +17,16 @@ var (
 	_ nfsserver.LocalLocks = (*fileLock)(nil)
 )
 
-// A fileLock holds the server's locks on one file. They need an open file description of their own,
-// because locks end with its last descriptor, and nodes close theirs.
+// A fileLock holds the server's locks on one file. The locks need a separate open file description,
+// because they end with its last descriptor, and nodes close their descriptors.
 type fileLock struct {
 	tree     *tree // of the FS, which stays open
 	fd       int
 	readOnly bool // the kernel requires a writable description for exclusive locks
 }
 
-// OpenLocks opens the file once more, as the server: the caller's permission has been checked. The
-// descriptor stays open while the file has locks.
+// OpenLocks opens the file once more, as the server, because the caller's permission has been
+// checked. The descriptor stays open while the file has locks.
 func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -47,10 +47,10 @@ func (f *FS) OpenLocks(r nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return l, nil
 }
 
-// EndGrace does nothing: locks of an earlier process ended with it.
+// EndGrace does nothing, because an earlier process's locks ended with that process.
 func (f *FS) EndGrace() {}
 
-// openToLock opens n's file, also if this process owns it and its mode forbids that.
+// openToLock opens n's file, even if this process owns it and its mode forbids the open.
 func (f *FS) openToLock(n *node, flags int) (int, error) {
 	reopen := func() (int, error) { return openHere(unix.AT_FDCWD, procPath(n.fd()), flags|unix.O_NONBLOCK) }
 	fd, err := reopen()
@@ -74,20 +74,20 @@ func flockRange(start, end uint64, t nfsserver.LockType) unix.Flock_t {
 	return l
 }
 
-// Set locks bytes, or releases them. It never waits for another program.
+// Set locks or releases a byte range. It never waits for another program's lock.
 func (l *fileLock) Set(start, end uint64, t nfsserver.LockType) error {
 	if t == nfsserver.Exclusive && l.readOnly {
 		return unix.EROFS
 	}
 	k := flockRange(start, end, t)
 	err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &k) })
-	if err == unix.EACCES { // fcntl(2) allows it instead
+	if err == unix.EACCES { // fcntl(2) may return EACCES for EAGAIN
 		err = unix.EAGAIN
 	}
 	return err
 }
 
-// Test finds another program's lock.
+// Test returns the range and type of another program's conflicting lock.
 func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint64, other nfsserver.LockType, err error) {
 	k := flockRange(start, end, t)
 	if err := eintr.Retry(func() error { return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k) }); err != nil {
@@ -108,8 +108,8 @@ func (l *fileLock) Test(start, end uint64, t nfsserver.LockType) (at, last uint6
 	return at, last, other, nil
 }
 
-// Path returns the name by which the file was opened, as the kernel updates it after renames. It
-// ends in " (deleted)" after a removal.
+// Path returns the file's name at its open, which the kernel updates after renames. After a removal
+// it ends in " (deleted)".
 func (l *fileLock) Path() string {
 	name, err := os.Readlink(procPath(l.fd))
 	if err != nil || !strings.HasPrefix(name, "/") {
@@ -118,7 +118,7 @@ func (l *fileLock) Path() string {
 	if l.tree.copied < 0 {
 		return name
 	}
-	// The private mount has the directory as its root.
+	// The root of the private mount is the exported directory.
 	dir, err := os.Readlink(procPath(l.tree.named))
 	if err != nil {
 		return ""
@@ -126,7 +126,7 @@ func (l *fileLock) Path() string {
 	return strings.TrimSuffix(dir, "/") + name
 }
 
-// Inode returns the device and inode number. Lock lists have them only if the file system gives
+// Inode returns the device and inode number. Lists of locks have them only if the file system gives
 // files its own device number; btrfs does not.
 func (l *fileLock) Inode() (major, minor uint32, number uint64, err error) {
 	var st unix.Stat_t

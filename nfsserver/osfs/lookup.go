@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lookup opens a name in a directory and keeps it open, because requests for attributes and content
-// follow.
+// Lookup opens a name in a directory and keeps the file open, because requests for attributes and
+// content usually follow.
 func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
 	d, err := f.acquireDir(&dir)
 	if err != nil {
@@ -41,8 +41,8 @@ func (f *FS) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver
 	return f.adopt(d, strings.Clone(name), fd)
 }
 
-// lookupOpen is Lookup of an open file, by name: one system call in place of four, and no
-// descriptor. If ok is false, for whatever reason, the caller opens the name.
+// lookupOpen is Lookup by name, for a file that is already open: one system call instead of four,
+// and no descriptor. If ok is false, for whatever reason, the caller opens the name.
 func (f *FS) lookupOpen(d *node, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
 	var z zname
 	var st unix.Stat_t
@@ -73,8 +73,8 @@ type zname [unix.NAME_MAX + 1]byte
 func (z *zname) set(name string) bool { return copy(z[:len(z)-1], name) == len(name) }
 
 // LookupInUse is Lookup of an open file, in an open directory that c was allowed to search within
-// the last second. The kernel only looks in its memory (RESOLVE_CACHED). That flag needs an open of
-// the file, on tmpfs too, where the lookup of a missing name waits for the directory's lock.
+// the last second. The kernel searches only its memory (RESOLVE_CACHED). That flag needs an open of
+// the file, even on tmpfs, where the lookup of a missing name waits for the directory's lock.
 func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref nfsserver.Ref, attr nfsserver.Attr, ok bool) {
 	if !f.byName || name == "." || name == ".." {
 		return ref, attr, false
@@ -105,7 +105,8 @@ func (f *FS) LookupInUse(c nfsserver.Cred, dir nfsserver.Ref, name string) (ref 
 
 const resolveCached = 0x20 // RESOLVE_CACHED of openat2(2), Linux 5.12; missing in x/sys
 
-// openCached is openPath without an allocation, if the kernel needs no disk for it.
+// openCached is openPath without an allocation; ok is false if the kernel needs a disk for the
+// name.
 func openCached(dirfd int, name string) (fd int, ok bool) {
 	var z zname
 	if !z.set(name) {
@@ -116,7 +117,7 @@ func openCached(dirfd int, name string) (fd int, ok bool) {
 	return int(r), errno == 0
 }
 
-// adopt makes a node of fd, an O_PATH descriptor of name in d, and owns fd from now on.
+// adopt makes a node from fd, an O_PATH descriptor of name in d, and takes ownership of fd.
 func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr, error) {
 	var x file
 	if err := f.describe(fd, &x); err != nil {
@@ -126,7 +127,7 @@ func (f *FS) adopt(d *node, name string, fd int) (nfsserver.Ref, nfsserver.Attr,
 	f.note(&x, d, name)
 	n := newNode(&x)
 	n.path.Store(int32(fd))
-	n.proven.Store(d.proven.Load()) // it lies in d
+	n.proven.Store(d.proven.Load()) // the new node lies in d
 	f.cache.release(f.cache.put(n))
 	return x.ref, x.attr(), nil
 }
@@ -155,8 +156,8 @@ func (f *FS) parent(d *node) (nfsserver.Ref, nfsserver.Attr, error) {
 	return x.ref, x.attr(), nil
 }
 
-// below reports whether the directory fd, with attributes st, is the root or lies below it. Its
-// only error is one that is scarce.
+// below reports whether the directory fd, with attributes st, is the root or lies below the root.
+// It returns only scarce errors.
 func (f *FS) below(fd int, st *unix.Stat_t) (bool, error) {
 	at := *st
 	cur := -1

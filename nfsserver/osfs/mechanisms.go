@@ -7,13 +7,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// decisions counts for one FS. All of its calls share the counters: one atomic addition costs
-// little beside the system calls of each decision.
+// decisions has an FS's counters. All calls share the counters, because one atomic addition costs
+// little compared with the system calls of each decision.
 //
-// coldRead is won if the ring has read, lost if it could not, and passed if there is no ring.
-// readAtOnce is won if ReadInUse has read, lost if not, and passed during node.readBackoff.
-// parallelListing is won if a helper has described entries that were sent, lost if none, and passed
-// without a processor for a helper.
+// coldRead is won if the ring has read, lost if the read failed, and passed if there is no ring.
+// readAtOnce is won if ReadInUse has read, lost if it has not, and passed during node.readBackoff.
+// parallelListing is won if a helper has described entries that were sent, lost if the helper
+// described none, and passed without a processor for a helper.
 type decisions struct {
 	coldRead        tally.Counter
 	readAtOnce      tally.Counter

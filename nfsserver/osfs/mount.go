@@ -12,8 +12,8 @@ import (
 
 // A mount is a mounted file system: the export's, or one mounted inside it (CrossMounts).
 type mount struct {
-	// Set once.
-	id            uint64 // in Refs; another file system in the same place has another id
+	// Set once:
+	id            uint64 // in Refs; another file system at the same path has another id
 	fsid          uint64 // fsid attribute of its files
 	fd            int    // a file or directory on it; O_RDONLY, as open_by_handle_at(2) needs
 	number        int    // the kernel's number of the mount; -1: unknown
@@ -21,12 +21,12 @@ type mount struct {
 	ino           uint64 // st_ino of fd
 	stat          uint64 // f_fsid of fd
 	magic         int64
-	top           bool // the export's own, which is always open
+	top           bool // the export's own mount, which is always open
 	kernel        bool // handles are kernel handles
 	keeps         bool // handles survive a server restart
 	unstableBtime bool // a file's birth time changes when the file is first changed
 	mergedMount   bool // a directory may be merged from several, and then has no link count
-	apart         bool // see layersApart; only set for the export's own
+	apart         bool // see layersApart; set only for the export's own mount
 
 	numbered bool // only the server gives files generations (owngenerations.go)
 
@@ -35,20 +35,20 @@ type mount struct {
 	used uint32 // the cache's tick of the last use
 }
 
-// runID is part of the ids of file systems that do not keep their inode numbers. It makes handles
-// end with this process: a later one could take them for handles of other files. It is
-// process-wide, so that handles survive when an export is opened again.
+// runID is part of the ids of file systems that do not keep their inode numbers. Their handles end
+// with this process, because after a restart the numbers can name other files. runID is
+// process-wide, so handles survive when an export is opened again.
 var runID = func() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.BigEndian.Uint64(b[:])
 }()
 
-// givenFSID is hashed with a given fsid. It is no magic number of a file system, so the id differs
-// from all derived ones.
+// givenFSID is hashed with a given fsid. No file system has this magic number, so the id differs
+// from all derived ids.
 const givenFSID = 1<<32 + 1
 
-// newMount describes fd's file system, and owns fd from now on.
+// newMount describes fd's file system, and takes ownership of fd.
 func newMount(fd int, o *Options, top bool) (*mount, error) {
 	var st unix.Stat_t
 	var sfs unix.Statfs_t
@@ -93,7 +93,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 		m.fsid, m.id = *o.FSID, hash64(givenFSID, *o.FSID)
 	}
 	if !top {
-		m.id = hash64(m.fsid, st.Ino) // a directory of the file system may be mounted alone
+		m.id = hash64(m.fsid, st.Ino) // a directory within the file system may be mounted alone
 	}
 	if !m.keeps {
 		m.id = hash64(m.id, runID)
@@ -101,7 +101,7 @@ func newMount(fd int, o *Options, top bool) (*mount, error) {
 	return m, nil
 }
 
-// probe reports whether kernel handles can be made and opened here. An error leaves that open.
+// probe reports whether kernel handles can be made and opened here. After an error that is unknown.
 func (m *mount) probe() (bool, error) {
 	h, _, err := unix.NameToHandleAt(m.fd, "", unix.AT_EMPTY_PATH)
 	if err != nil || !handleFits(&h) {
@@ -123,9 +123,9 @@ func handleFits(h *unix.FileHandle) bool {
 	return h.Size() <= nfsserver.MaxRef-kernelRefHeader && h.Type() >= 0 && h.Type() <= 255
 }
 
-// volume returns the volume of an open file with device number dev, 0 for that of m.fd. btrfs
-// subvolumes have inode numbers of their own, and so have the layers of an overlay on several file
-// systems.
+// volume returns the volume of an open file with device number dev: 0 if m.fd is on the same
+// volume. Inode numbers count separately in each btrfs subvolume, and in each layer of an overlay
+// on several file systems.
 func (m *mount) volume(fd int, dev uint64) uint64 {
 	if dev == m.dev {
 		return 0

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mountTable has the mounts below an export with files in use. Each has one open file, which
-// keeps it mounted, so the sweeper removes it like an idle node. It is found again by its mount
-// number, after a file on it was opened by name, or by the id in a Ref.
+// A mountTable has the mounts below an export with files in use. Each mount has one open file,
+// which keeps the file system mounted, so the sweeper closes it like an idle node. A mount is found
+// again by its number, after a file on it was opened by name, or by the id in a Ref.
 type mountTable struct {
 	len atomic.Int64
 
@@ -129,8 +129,8 @@ func (f *FS) mountsBelow() (below []mountinfo.Entry, err error) {
 	return below, nil
 }
 
-// enter opens a mount from the mount table below the root, if its path still leads to it, and adds
-// it to mounts. It has a reference.
+// enter opens a mount from the mount table below the root, if its path still leads to the mount. It
+// adds the mount to mounts and returns it with a reference.
 func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	root, err := fdPath(f.tree.named)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	if n, err := mountID(fd); err != nil || n != e.ID {
 		return nil, nfsserver.ErrStale
 	}
-	// Opening a device or a FIFO has effects: a mount of one alone is not served.
+	// To open a device or a FIFO has effects, so a mount of a single device or FIFO is not served.
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
 		return nil, err
@@ -169,7 +169,8 @@ func (f *FS) enter(e *mountinfo.Entry) (*mount, error) {
 	return f.add(m), nil
 }
 
-// add adds a mount to the table, unless it is there, and returns it with a reference.
+// add adds m to the table, unless the table has the same mount, and returns the table's mount with
+// a reference.
 func (f *FS) add(m *mount) *mount {
 	t := &f.mounts
 	t.mu.Lock()
@@ -180,7 +181,7 @@ func (f *FS) add(m *mount) *mount {
 		delete(t.unknown, m.id)
 		t.len.Add(1)
 	}
-	if t.byID[m.id] == nil { // or its mount was detached while in use, and has left
+	if t.byID[m.id] == nil { // or m was detached while in use, and is out of the table
 		t.byID[m.id] = t.byNumber[m.number]
 	}
 	t.mu.Unlock()
@@ -201,7 +202,7 @@ func (f *FS) hold(m *mount) *mount {
 	return m
 }
 
-// release returns a reference to m; the export's own mount has none.
+// release gives back a reference to m; the export's own mount has no references.
 func (t *mountTable) release(m *mount) {
 	if m.top {
 		return
@@ -232,7 +233,7 @@ func (t *mountTable) idle(now uint32) (out []*mount) {
 	return out
 }
 
-// closeAll closes all mounts; none is in use.
+// closeAll closes all mounts; no mount is in use.
 func (t *mountTable) closeAll() {
 	for _, m := range t.byNumber {
 		unix.Close(m.fd)
@@ -269,8 +270,8 @@ func readMounts() ([]mountinfo.Entry, error) {
 	return mountinfo.Parse(string(b)), nil
 }
 
-// mountID returns the number, in mountinfo, of the mount that fd was opened in. The kernel reuses
-// it once that mount is gone.
+// mountID returns the number, in mountinfo, of the mount in which fd was opened. The kernel reuses
+// the number once that mount is gone.
 func mountID(fd int) (int, error) {
 	var sx unix.Statx_t
 	if err := eintr.Retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) }); err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// as makes system calls as the caller. After an interruption it repeats all of them.
+// as makes the system calls in calls as c. After an interruption it repeats all of them.
 func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
 	a, err := f.creds.Act(c)
 	if err != nil {
@@ -20,8 +20,8 @@ func (f *FS) as(c *nfsserver.Cred, calls func() error) error {
 	return eintr.Retry(calls)
 }
 
-// Link gives an inode another name. The path of /proc leads to the inode itself, even if that is a
-// symbolic link.
+// Link gives an inode another name. It links the /proc path, which leads to the inode itself, even
+// if that is a symbolic link.
 func (f *FS) Link(c nfsserver.Cred, r, dir nfsserver.Ref, name string) error {
 	n, err := f.acquire(&r)
 	if err != nil {
@@ -69,13 +69,13 @@ func (f *FS) unlink(c *nfsserver.Cred, dir nfsserver.Ref, name string, flags int
 		return err
 	}
 	if n != nil {
-		f.dropIfGone(n) // or our descriptor would keep its space on the disk
+		f.dropIfGone(n) // an open descriptor would keep the file's disk space
 	}
 	return nil
 }
 
-// cached returns the node of name in d, with a reference, if it is in the cache, or if the index
-// has to know of its removal.
+// cached returns the node for name in d, with a reference, if the cache has the node, or if the
+// index has to record the name's removal.
 func (f *FS) cached(d *node, name string) *node {
 	if f.byName && !f.indexed { // one system call instead of four
 		var z zname
@@ -118,7 +118,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 		return err
 	}
 	defer f.cache.release(dst)
-	if f.indexed { // an open node shows, after a copy-up, that the file is the same
+	if f.indexed { // after a copy-up only an open node shows that the file is the same
 		if n := f.cached(src, fromName); n != nil {
 			defer f.cache.release(n)
 		}

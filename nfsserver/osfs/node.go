@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node is an inode with open descriptors. They are open from their first use until the node is
-// closed, and holders of a reference (see cache) may use them.
+// A node is an inode with open descriptors. A descriptor stays open from its first use until the
+// node is closed. Holders of a reference (see cache) may use the descriptors.
 type node struct {
 	// Set once.
 	ref  nfsserver.Ref
@@ -33,17 +33,17 @@ type node struct {
 	used       uint32 // the cache's tick of the last get
 	prev, next *node
 
-	// Descriptors; -1: not open. Two may be equal. They are opened under mu, once each, while there
-	// is a reference. So holders of a reference read them without mu.
+	// Descriptors; -1: not open. Two may be equal. Each is opened once, under mu, while the node
+	// has a reference. So holders of a reference read the fields without mu.
 	mu            sync.Mutex
 	path          atomic.Int32 // O_PATH
 	read, write   atomic.Int32
 	written       atomic.Uint32 // the cache's tick at the last use of write
 	dirty         atomic.Bool   // a write since the last Sync began
-	btimeFinal    atomic.Bool   // its birth time changes no more
+	btimeFinal    atomic.Bool   // the file's birth time changes no more
 	alive         atomic.Uint32 // 1 + the cache's tick of the last isDead; 0: never
 	readBackoff   wait.Backoff  // backoff of ReadInUse
-	deferredReads atomic.Int32  // number of replies that will read it
+	deferredReads atomic.Int32  // number of replies that will read the node
 	dax           atomic.Int32  // daxState
 	proven        atomic.Uint32 // 1 + the cache's tick of the last subtree check; 0: never
 	pinned        atomic.Bool   // its descriptors pin its generation (owngenerations.go)
@@ -51,7 +51,7 @@ type node struct {
 	grants grants
 
 	dirMu    sync.Mutex // guards listings
-	listings []listing  // of a directory: begun and unused, the oldest first
+	listings []listing  // of a directory: begun listings that no call uses, the oldest first
 }
 
 func newNode(x *file) *node {
@@ -89,8 +89,8 @@ func (f *FS) writer(n *node) (int, error) {
 }
 
 // open opens a regular file or a directory once more, into slot. With own it also opens a file of
-// this process's user with a mode that forbids it. Nothing else is ever opened: opening a device or
-// a FIFO has effects.
+// this process's user whose mode forbids the open. It opens nothing else, because to open a device
+// or a FIFO has effects.
 func (f *FS) open(n *node, slot *atomic.Int32, flags int, own bool) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +137,7 @@ func (f *FS) synced(n *node) {
 	}
 }
 
-// close closes all descriptors; there are no references.
+// close closes all descriptors; the node has no references.
 func (n *node) close() {
 	path, read, write := n.path.Swap(-1), n.read.Swap(-1), n.write.Swap(-1)
 	for _, fd := range [...]int32{path, read} {
@@ -168,7 +168,7 @@ func (f *FS) acquire(r *nfsserver.Ref) (*node, error) {
 	return n, nil
 }
 
-// acquireAny is acquire for a file anywhere, even outside of the export.
+// acquireAny is acquire for a file outside of the export too.
 func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	if n := f.cache.get(r); n != nil {
 		return n, nil
@@ -180,7 +180,7 @@ func (f *FS) acquireAny(r *nfsserver.Ref) (*node, error) {
 	var x file
 	err = f.describe(fd, &x)
 	if err == nil && (x.st.Nlink == 0 || x.ref != *r) {
-		err = nfsserver.ErrStale // the file is gone, or the Ref is not one that this FS makes
+		err = nfsserver.ErrStale // the file is gone, or no FS of this kind makes such a Ref
 	}
 	if err == unix.ENOENT { // the path is gone
 		err = nfsserver.ErrStale

@@ -1,4 +1,4 @@
-// Reads from the page cache that cannot wait, which run where the call arrived.
+// Reads from the page cache that do not wait, so they run on the goroutine that received the call.
 
 package osfs
 
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An atimeRule is when a read changes a file's access time. On a file system with a journal such a
+// An atimeRule states when a read changes a file's access time. On a file system with a journal the
 // change can wait for the journal.
 type atimeRule uint8
 
@@ -22,8 +22,8 @@ const (
 	atimeFree                      // never, or without cost
 )
 
-// readRules returns whether ReadInUse can know that reads of this file system do not wait, and the
-// rule for access times.
+// readRules returns whether ReadInUse can detect that a read from this file system does not wait,
+// and the rule for access times.
 func (f *FS) readRules() (can bool, rule atimeRule) {
 	var st unix.Statfs_t
 	if !f.info.Quick || f.opts.SubtreeCheck || !f.nowait && f.top.magic != unix.TMPFS_MAGIC || fstatfs(f.tree.root, &st) != nil {
@@ -42,8 +42,8 @@ func (f *FS) readRules() (can bool, rule atimeRule) {
 
 var _ nfsserver.NonBlocker = (*FS)(nil)
 
-// ReadsInUse returns false for a while after each failed ReadInUse, and for longer after several in
-// a row: a try costs as much as it can save.
+// ReadsInUse reports whether to try ReadInUse. It returns false for a while after each failed try,
+// and for longer after several failures in a row: a try costs as much as it can save.
 func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 	if !f.quickReads {
 		return false
@@ -63,9 +63,8 @@ func (f *FS) ReadsInUse(r nfsserver.Ref) bool {
 }
 
 // ReadInUse is ReadAt of an open file, by its owner or by a caller with a grant, if the kernel has
-// all pages in memory. On a disk it also sets RWF_NOWAIT: a cached page may still be on its way
-// from the disk. tmpfs does not support that flag, and its pages are elsewhere only after a
-// swap-out.
+// all pages in memory. On a disk it also sets RWF_NOWAIT, because the disk can still be filling a
+// cached page. tmpfs does not support that flag, and its pages leave memory only for swap.
 func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (count int, ok bool) {
 	n := f.cache.get(&r)
 	if n == nil {
@@ -93,7 +92,7 @@ func (f *FS) ReadInUse(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return k, err == nil && k == len(p)
 }
 
-// mayReadNow is mayRead without a system call.
+// mayReadNow is mayRead from cached permissions, without a system call.
 func (f *FS) mayReadNow(n *node, c *nfsserver.Cred) bool {
 	return f.isOwner(n, c) || n.grants.have(c, nfsserver.MayRead) || n.grants.have(c, nfsserver.MayExec)
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scarce reports whether an error is a temporary lack of descriptors or memory. It says nothing
-// about the file, so it makes no handle stale.
+// scarce reports whether an error is a temporary lack of descriptors or memory. Such an error does
+// not concern the file, so it makes no handle stale.
 func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
@@ -39,12 +39,12 @@ func (t *tree) openDir(dirfd int, name string) (int, error) {
 	return t.openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
-// openHere is openat(2), with O_CLOEXEC, of a name that leads to no other mount.
+// openHere calls openat(2), with O_CLOEXEC, for a name that leads to no other mount.
 func openHere(dirfd int, name string, flags int) (int, error) {
 	return opened(func() (int, error) { return unix.Openat(dirfd, name, flags|unix.O_CLOEXEC, 0) })
 }
 
-// openHandle is open_by_handle_at(2) of the file system of mount, with O_CLOEXEC.
+// openHandle calls open_by_handle_at(2), with O_CLOEXEC, on the file system of mount.
 func openHandle(mount int, h unix.FileHandle, flags int) (int, error) {
 	return opened(func() (int, error) { return unix.OpenByHandleAt(mount, h, flags|unix.O_CLOEXEC) })
 }

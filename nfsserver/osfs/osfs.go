@@ -61,16 +61,16 @@ type FS struct {
 	// Set once.
 	opts        Options
 	tree        tree
-	top         *mount // the export's own
-	cross       bool   // mounts below are served too
+	top         *mount // the export's own mount
+	cross       bool   // file systems mounted below are served too
 	indexed     bool   // some files are found by the index
 	mixed       bool   // entries of a directory may be on other file systems than the directory
 	byName      bool   // entries are described without opening them
 	nowait      bool   // files can be read without waiting for their disk (RWF_NOWAIT)
-	defersReads bool   // and cached data can be read when the reply is sent
+	defersReads bool   // also, cached data can be read when the reply is sent
 	atime       atimeRule
-	// quickReads: the kernel reports which pages of a file are cached, and a read of those changes
-	// no access time.
+	// quickReads: the kernel reports a file's cached pages, and reading those changes no access
+	// time.
 	quickReads bool
 
 	maxWriteSize int // bytes that one system call writes at most
@@ -118,14 +118,14 @@ func New(dir string, o Options) (*FS, error) {
 	if err == nil {
 		f.cache.slow = f.cross || !keepsInodes(f.top.magic)
 		f.cache.init(o.CacheFiles, f.retire, f.wakeSweeper, f.flush.room)
-		err = shared.join(&f.cache) // other FSs may close files of this one from now on
+		err = shared.join(&f.cache) // from now on other FSs may close files of this FS
 	}
 	if err != nil {
 		t.close()
 		return nil, fmt.Errorf("export %s: %w", dir, err)
 	}
-	// The kernel has no path for the tree, a copy of a mount. If a link changes at this moment, MNT
-	// of its new target gives the tree of the old one.
+	// The kernel has no path for the tree, which is a copy of a mount. If a link changes at this
+	// moment, a MNT for the new target returns the old target's tree.
 	f.info.Path, _ = filepath.EvalSymlinks(dir)
 	return f, nil
 }
@@ -158,14 +158,14 @@ func (f *FS) init(o Options) error {
 	}
 	f.root, f.rootKey = x.ref, x.key
 	if x.numbered {
-		f.identities.pin(x.key, generationIn(&x.ref)) // it stays open
+		f.identities.pin(x.key, generationIn(&x.ref)) // the root stays open
 	}
 	f.info = f.readInfo()
 	f.nowait = f.readsWithoutWaiting()
 	f.quickReads, f.atime = f.readRules()
 	f.defersReads = f.quickReads || f.info.Quick && f.onlyTmpfs()
 	f.maxWriteSize = f.maxWrite()
-	f.byName = f.describesByName() // after the others: entries in gens are swept
+	f.byName = f.describesByName() // last, because the sweeper then handles entries in gens
 	f.gens.Init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil
 }
@@ -203,9 +203,9 @@ func (f *FS) readInfo() nfsserver.Info {
 	return in
 }
 
-// timesOfRoot returns the time granularity of a file system in user space, by the root's own times.
-// On sshfs none has nanoseconds, because SFTP carries whole seconds. A root unchanged since mkfs
-// looks the same; a granularity that is too large does no harm.
+// timesOfRoot returns the time granularity of a file system in user space, derived from the root's
+// own times. On sshfs all times are whole seconds, as in SFTP. A root unchanged since mkfs also has
+// such times; a granularity that is too large does no harm.
 func (f *FS) timesOfRoot() nfsserver.Time {
 	var st unix.Stat_t
 	if fstat(f.tree.root, &st) == nil && st.Atim.Nsec|st.Mtim.Nsec|st.Ctim.Nsec == 0 {
@@ -215,8 +215,8 @@ func (f *FS) timesOfRoot() nfsserver.Time {
 }
 
 // timesWithBirth returns the ext2/3/4 time granularity. 256-byte inodes have both nanoseconds and
-// the birth time in their second half; 128-byte ones, as on ext2, have neither. So a look at the
-// birth time suffices, and no file has to be changed.
+// the birth time in their second half; 128-byte inodes, as on ext2, have neither. So a birth time
+// implies nanoseconds, and the test changes no file.
 func (f *FS) timesWithBirth() nfsserver.Time {
 	if _, kept, err := birthTime(f.tree.root); err == nil && !kept {
 		return nfsserver.Time{Sec: 1}
@@ -242,7 +242,7 @@ func (f *FS) KeepsHandles() bool { return f.top.keeps }
 // (Squash.All): others are refused.
 func ActsAsCallers() bool { return cred.New().Switches }
 
-// Statfs returns the space on the file system of r.
+// Statfs returns the space on r's file system.
 func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 	n, err := f.acquire(&r)
 	if err != nil {

@@ -21,8 +21,8 @@ func layersApart(fd int, st *unix.Stat_t) (bool, error) {
 	return optionsOfMount(st.Dev)
 }
 
-// filesApart is layersApart by the first entry of the root that is not a directory, if there is
-// one: its device number is its layer's.
+// filesApart is layersApart by the root's first entry that is not a directory, if there is such an
+// entry: the entry's device number is its layer's.
 func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 	dir, err := openHere(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -48,11 +48,11 @@ func filesApart(fd int, st *unix.Stat_t) (apart, known bool) {
 	return false, false
 }
 
-// optionsOfMount is layersApart by the options of the overlay with device number dev. Layers that
-// this process cannot see under these paths count as one file system.
+// optionsOfMount is layersApart by the mount options of the overlay with device number dev. Layers
+// that this process cannot see under the options' paths count as one file system.
 func optionsOfMount(dev uint64) (bool, error) {
 	all, err := readMounts()
-	for _, m := range all { // by the device: the server's private mount is not in the table
+	for _, m := range all { // by device, because the server's private mount is not in the table
 		if m.Device == dev && m.Type == "overlay" {
 			return optionsApart(m.Options, deviceOf), nil
 		}
@@ -81,7 +81,7 @@ func optionsApart(options string, device func(path string) (uint64, bool)) bool 
 		case "lowerdir", "lowerdir+", "upperdir":
 			for path := range strings.SplitSeq(value, ":") {
 				if !filepath.IsAbs(path) {
-					continue // as the mounting process saw it
+					continue // only the mounting process could resolve a relative path
 				}
 				if dev, ok := device(path); ok {
 					seen[dev] = true
@@ -97,20 +97,20 @@ func optionsApart(options string, device func(path string) (uint64, bool)) bool 
 // memory, and without nfs_export=on their handles change too.
 func (f *FS) LayersApart() bool { return f.top.apart }
 
-// isDead reports whether a directory has been removed, though its link count is not 0. Merged
-// directories of an overlay keep it.
+// isDead reports whether a directory has been removed, though its link count is not 0: an overlay's
+// merged directories keep their link count.
 func (f *FS) isDead(n *node) bool {
 	if n.typ != nfsserver.TypeDir || !n.mergedMount {
 		return false
 	}
-	// The kernel's name of it shows that quickly, but a real name can end like that too.
+	// The kernel marks a removed directory's path, but a real name can end like that too.
 	path, err := os.Readlink(procPath(n.fd()))
 	if err != nil || !strings.HasSuffix(path, " (deleted)") {
 		return false
 	}
 	fd, err := openHere(n.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return true // this process cannot read it
+		return true // this process cannot read the directory
 	}
 	defer unix.Close(fd)
 	_, err = getdents(fd, make([]byte, direntBuf))

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openOwn opens a file of this process's user with a mode that forbids it. The owner may read and
-// write it (RFC 1813 §4.4): a client may create a file with mode 0444 and write it. Root would
-// simply open it. The mode has the missing bits for a moment, which give no other user anything.
-// This could clear a set-group-id bit, so such a file is refused. n.mu is held.
+// openOwn opens a file of this process's user whose mode forbids the open. The owner may read and
+// write the file (RFC 1813 §4.4): a client may create a file with mode 0444 and write to it. Root
+// needs no override. openOwn adds the missing owner bits for a moment, which permit nothing to
+// other users. The change could clear a set-group-id bit, so it refuses such files. n.mu is held.
 func (f *FS) openOwn(n *node, open func() (int, error)) (int, error) {
 	var st unix.Stat_t
 	if err := fstat(n.fd(), &st); err != nil {

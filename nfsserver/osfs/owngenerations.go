@@ -31,7 +31,7 @@ import (
 // same name and number; and, if numbers belong to paths, a file that replaces one which the server
 // has open. The attributes of an open descriptor are those of the path, too.
 
-// An identities has the files with generations given by the server.
+// An identities maps inodes to the generations given by the server.
 type identities struct {
 	max int // set once: maxIdentities, but for tests
 
@@ -39,7 +39,7 @@ type identities struct {
 	known map[inodeKey]identity
 }
 
-// An identity describes an inode number's present file.
+// An identity describes the file that now has an inode number.
 type identity struct {
 	generation   uint64
 	ctime, atime int64 // nanoseconds, as last seen
@@ -61,7 +61,7 @@ func (t *identities) get(k inodeKey) identity {
 	return t.known[k]
 }
 
-// replace sets the identity of k to e, unless its generation differs from old (0: none).
+// replace sets the identity of k to e, if its generation is still old (0: none), and reports that.
 func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	return true
 }
 
-// note records a file's times. Times from the kernel's cache can be older than the recorded ones.
+// note records a file's times, unless older times from the kernel's cache would replace newer ones.
 func (t *identities) note(k inodeKey, generation uint64, st *unix.Stat_t) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *identities) addPins(k inodeKey, generation uint64, n int32) {
 	}
 }
 
-// forget ends a generation, because its file is gone.
+// forget ends a generation whose file is gone.
 func (t *identities) forget(k inodeKey, generation uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,11 +111,11 @@ func (t *identities) forget(k inodeKey, generation uint64) {
 	}
 }
 
-// identify returns the generation of x, which fd is open on.
+// identify returns the generation of x; fd is open on x.
 func (f *FS) identify(fd int, x *file) (uint64, error) {
 	for {
 		e := f.identities.get(x.key)
-		// An identity first seen since the call that made x began is that of x.
+		// An identity first seen after the start of the call that made x belongs to x.
 		same := e.generation > x.after
 		if same && x.after == 0 {
 			var err error
@@ -134,8 +134,8 @@ func (f *FS) identify(fd int, x *file) (uint64, error) {
 	}
 }
 
-// isSame reports whether the file fd, with number k and attributes st, is e. Before it returns
-// false it refreshes cached attributes in st. Its only error is one that is scarce.
+// isSame reports whether the file fd, with number k and attributes st, is e's file. Before it
+// returns false it refreshes cached attributes in st. It returns only scarce errors.
 func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) (bool, error) {
 	if e.pins > 0 || e.hasTimes(st) {
 		return true, nil
@@ -157,13 +157,13 @@ func (f *FS) isSame(fd int, k inodeKey, e identity, st *unix.Stat_t) (bool, erro
 	return err == nil, nil
 }
 
-// hasTimes reports whether a time in st shows that the file is the same. An atime of 0 counts as
-// none, because then the file system does not keep it.
+// hasTimes reports whether a time in st shows that the file is the same. An atime of 0 shows
+// nothing, because then the file system does not keep access times.
 func (e *identity) hasTimes(st *unix.Stat_t) bool {
 	return st.Ctim.Nano() == e.ctime || e.atime != 0 && st.Atim.Nano() == e.atime
 }
 
-// still returns ErrStale if the file open as fd, with attributes st, is no longer n.
+// still returns ErrStale if the file open as fd, with attributes st, is no longer n's file.
 func (f *FS) still(n *node, fd int, st *unix.Stat_t) error {
 	generation := generationIn(&n.ref)
 	e := f.identities.get(n.key)
@@ -181,8 +181,8 @@ func (f *FS) still(n *node, fd int, st *unix.Stat_t) error {
 	return nil
 }
 
-// pinOpened pins n if fd, opened by the path of n, is its file. It returns ErrStale if the path
-// leads to another file by now. n.mu is held.
+// pinOpened pins n if fd, opened by n's path, is n's file. It returns ErrStale if the path now
+// leads to another file. n.mu is held.
 func (f *FS) pinOpened(n *node, fd int) error {
 	var st unix.Stat_t
 	if refresh(fd) != nil || fstat(fd, &st) != nil {
@@ -202,8 +202,8 @@ func (f *FS) pin(n *node) {
 	}
 }
 
-// unpin releases the pin of a node that will be closed. It records the times, because our own reads
-// and writes have changed both.
+// unpin releases the pin of a node that will be closed. It records the times, because the server's
+// reads and writes have changed both.
 func (f *FS) unpin(n *node) {
 	_ = refresh(n.fd()) // after an error the cached times serve
 	f.endPin(n)

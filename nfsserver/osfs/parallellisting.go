@@ -14,13 +14,14 @@ import (
 // partsMax is the largest number of parts in a buffer: an entry has at least 24 bytes.
 const partsMax = direntBuf/24/partEntries + 1
 
-// A parallelListing is one buffer of entries, shared by two goroutines: the lister, which emits its
-// parts in order, and a helper. A goroutine describes a part after it has claimed it: the lister
-// directly before it emits it, or either some parts ahead. The lister never waits for a goroutine
-// that the scheduler does not run, because it claims and describes every unclaimed part itself.
+// A parallelListing is one buffer of entries, shared by two goroutines: the lister, which emits the
+// parts sequentially, and a helper. A goroutine claims a part before describing it. The lister
+// claims a part directly before emitting it; both goroutines also claim parts some way ahead. The
+// lister never waits for a goroutine that does not run, because it claims and describes every
+// unclaimed part itself.
 //
 // The lister owns the buffer, the directory and its descriptor. It does not return before the
-// helper has stopped using them (leave).
+// helper has stopped using all three (leave).
 type parallelListing struct {
 	// Set by the lister before the helper starts.
 	f     *FS
@@ -36,7 +37,7 @@ type parallelListing struct {
 	at    atomic.Int32                        // the part being emitted
 	stop  atomic.Bool                         // the helper has to stop
 	help  atomic.Int32                        // helperNone, helperAsked, helperRuns, helperDone
-	users atomic.Int32                        // number of goroutines that use it
+	users atomic.Int32                        // number of goroutines that use the list
 	claim [partsMax]atomic.Bool               // a goroutine describes the part, or has done so
 	done  [partsMax]atomic.Bool               // the part is in ahead
 	ahead [partsAhead][partEntries]entryAhead // part k is in ahead[k%partsAhead]
@@ -83,7 +84,7 @@ func (s *parallelListing) split(b []byte) bool {
 // part returns the entries of part k.
 func (s *parallelListing) part(k int) []byte { return s.b[s.start[k]:s.start[k+1]] }
 
-// emitParallel is emitEntries with plus, if there are enough entries to share: ok.
+// emitParallel is emitEntries with plus; ok reports whether there were enough entries to share.
 func (f *FS) emitParallel(d *node, l *listing, b []byte, now time.Time, emit func(*nfsserver.Dirent) bool) (used int, ok bool) {
 	s := parallelListings.Get().(*parallelListing)
 	s.users.Store(1)
@@ -104,8 +105,8 @@ func (f *FS) emitParallel(d *node, l *listing, b []byte, now time.Time, emit fun
 	return s.emit(l, emit), true
 }
 
-// emit emits the entries in order. It returns the number of bytes before the first one that emit
-// refused, or all.
+// emit emits the entries sequentially. It returns the number of bytes before the first entry that
+// emit refused, or len(b).
 func (s *parallelListing) emit(l *listing, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	for k := range s.parts {
@@ -137,8 +138,8 @@ func (s *parallelListing) emit(l *listing, emit func(*nfsserver.Dirent) bool) (u
 	return len(s.b)
 }
 
-// startHelper starts a helper, unless the FS has as many as leave one processor for everything
-// else.
+// startHelper starts a helper, unless the FS already has as many helpers as leave one processor
+// free.
 func (s *parallelListing) startHelper() {
 	if int(s.f.helpers.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.f.helpers.Add(-1)
@@ -150,8 +151,8 @@ func (s *parallelListing) startHelper() {
 	go s.runHelper()
 }
 
-// runHelper is the helper. It describes parts until it has to stop, or has found none for some
-// time.
+// runHelper is the helper. It describes parts until it has to stop, or has found no part for a
+// while.
 func (s *parallelListing) runHelper() {
 	if s.help.CompareAndSwap(helperAsked, helperRuns) {
 		for idle := 0; !s.stop.Load() && idle < helperIdleYields; {
@@ -179,7 +180,7 @@ func (s *parallelListing) leave() {
 	}
 }
 
-// pause returns when over returns true: soon, if the other goroutine's thread runs.
+// pause returns when over returns true. While the other goroutine's thread runs, pause only yields.
 func pause(over func() bool) {
 	for turns := 0; !over(); turns++ {
 		if turns < waitYields {
@@ -190,14 +191,13 @@ func pause(over func() bool) {
 	}
 }
 
-// await returns after part k has been described by the helper. Meanwhile the lister describes
-// others.
+// await waits until the helper has described part k. Meanwhile the lister describes other parts.
 func (s *parallelListing) await(k int) {
 	pause(func() bool { return s.done[k].Load() || s.describeAhead() && s.done[k].Load() })
 }
 
-// describeAhead describes the first unclaimed part after the one being emitted, and reports whether
-// there was one. Part k takes the place in ahead of part k-partsAhead, which has been emitted.
+// describeAhead describes the first unclaimed part after the part being emitted, and reports
+// whether there was one. In ahead, part k replaces part k-partsAhead, which has been emitted.
 func (s *parallelListing) describeAhead() bool {
 	at := int(s.at.Load())
 	for k := at + 1; k < min(at+partsAhead, s.parts); k++ {
@@ -221,7 +221,7 @@ func (s *parallelListing) describe(k int) {
 	}
 }
 
-// release ends the use by one goroutine. The last one returns the list to the pool.
+// release ends one goroutine's use of the list. The last user returns the list to the pool.
 func (s *parallelListing) release() {
 	if s.users.Add(-1) == 0 {
 		s.f, s.d, s.b = nil, nil, nil

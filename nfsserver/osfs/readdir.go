@@ -80,7 +80,7 @@ func (f *FS) readDir(d *node, l *listing, plus bool, emit func(*nfsserver.Dirent
 }
 
 // emitEntries emits the entries in b, from directory d at the position of l. It returns the number
-// of bytes before the first one that emit refused, or len(b).
+// of bytes before the first entry that emit refused, or len(b).
 func (f *FS) emitEntries(d *node, l *listing, b []byte, plus bool, now time.Time, emit func(*nfsserver.Dirent) bool) (used int) {
 	var de nfsserver.Dirent
 	var raw rawDirent
@@ -97,20 +97,20 @@ func (f *FS) emitEntries(d *node, l *listing, b []byte, plus bool, now time.Time
 }
 
 // A pageSize is the number of bytes of entries, in the format of getdents64(2), in the last full
-// page of an FS. Clients ask for pages of one size as a rule, so the kernel is asked for about one
-// page of entries. Entries beyond the page would be read and described in vain: the next page reads
-// them again. A wrong size only costs such work, or another system call.
+// page of an FS. Clients usually ask for pages of one size, so the kernel is asked for about one
+// page of entries. Entries beyond the page would be read and described in vain, because the next
+// page reads them again. A wrong size only costs such work, or another system call.
 type pageSize struct{ bytes atomic.Int32 }
 
 func (s *pageSize) set(n int) {
-	if n := int32(min(n, math.MaxInt32)); s.bytes.Load() != n { // each call reads it; few write it
+	if n := int32(min(n, math.MaxInt32)); s.bytes.Load() != n { // most calls only load
 		s.bytes.Store(n)
 	}
 }
 
-// rest returns the number of bytes to ask for when a page has taken some already: the difference to
-// the last page, and some more for longer names. A page that has taken more than that asks for
-// twice as much, and pages before the first full one for direntBuf.
+// rest returns the number of bytes to request when a page has already taken some: the rest of the
+// last page's size, and some more for longer names. A page that has taken more than the last
+// requests the same number again. Pages before the first full page request direntBuf.
 func (s *pageSize) rest(taken int) int {
 	last := int(s.bytes.Load())
 	if last == 0 {
@@ -133,8 +133,8 @@ func readDirError(err error) error {
 	return err
 }
 
-// dirent converts an entry, read from the kernel at now or later. It returns false if the name is
-// gone.
+// dirent converts an entry, read from the kernel at now or later. It returns false if the entry's
+// name is gone.
 func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, de *nfsserver.Dirent) bool {
 	de.Name, de.Fileid, de.Cookie, de.HasAttr = raw.name, raw.ino, raw.off, false
 	if string(raw.name) == ".." {
@@ -179,7 +179,7 @@ func (f *FS) dirent(d *node, fd int, raw *rawDirent, plus bool, now time.Time, d
 }
 
 // inoOf returns the inode number of name in directory fd, as in LOOKUP and GETATTR. For a mount
-// point or a subvolume the entry has another one, of the directory below.
+// point or a subvolume the entry has the number of the directory below.
 func inoOf(fd int, name string, entry uint64) uint64 {
 	var st unix.Stat_t
 	err := eintr.Retry(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })

@@ -18,10 +18,10 @@ import (
 //	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
 //	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
-// A kernel handle contains the inode's generation, so a handle of a reused number is stale. An
-// inodeRef has a hash of that handle, because a process may get a handle without the right to open
-// it. Without kernel handles it has the birth time, or else a generation given by the server
-// (owngenerations.go).
+// A kernel handle contains the inode's generation, so a handle is stale once its number is reused.
+// An inodeRef has a hash of the kernel handle, because a process without the right to open handles
+// may still get them. Without kernel handles an inodeRef has the birth time, or else a generation
+// given by the server (owngenerations.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4
@@ -45,7 +45,7 @@ type file struct {
 	mergedMount   bool // see mount.mergedMount
 	numbered      bool // the server gave the generation (owngenerations.go)
 
-	// after is set if the describing call made the file: a generation given before the call.
+	// after: the last generation given before the describing call, if that call made the file.
 	after uint64
 }
 
@@ -98,7 +98,7 @@ func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 			return nil
 		}
 	}
-	now := time.Now() // before the handle: the open file keeps its inode number
+	now := time.Now() // before the handle; the open file keeps its inode number
 	if x.ref, err = kernelRefOf(m, fd); err != nil || !known {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *FS) describeKernel(m *mount, fd int, x *file) (err error) {
 	return nil
 }
 
-// generationOf returns a number that distinguishes an inode from earlier and later ones of its
+// generationOf returns a number that distinguishes an inode from earlier and later inodes with its
 // number.
 func generationOf(m *mount, fd int) (uint64, error) {
 	if m.keeps {
@@ -142,7 +142,7 @@ func putKernelRef(b *[nfsserver.MaxRef]byte, m *mount, typ int32, handle []byte)
 	return kernelRefHeader + copy(b[kernelRefHeader:], handle)
 }
 
-// birthTime is when a file was made, in nanoseconds; 0 where that is not kept.
+// birthTime returns a file's birth time, in nanoseconds, if the file system keeps birth times.
 func birthTime(fd int) (at uint64, kept bool, err error) {
 	var sx unix.Statx_t
 	err = eintr.Retry(func() error {
@@ -164,7 +164,7 @@ func inodeRefOf(k inodeKey, generation uint64) nfsserver.Ref {
 	return r
 }
 
-// generationIn is the generation in an inodeRef.
+// generationIn returns the generation in an inodeRef.
 func generationIn(r *nfsserver.Ref) uint64 { return binary.BigEndian.Uint64(r.Bytes()[inodeRefLen-8:]) }
 
 // inodeKeyOf returns the key in an inodeRef.
@@ -176,7 +176,7 @@ func inodeKeyOf(r *nfsserver.Ref) (inodeKey, bool) {
 	return inodeKey{binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])}, true
 }
 
-// openRef opens the file of a Ref (O_PATH). The caller has to check that it is the right file.
+// openRef opens a Ref's file (O_PATH). The caller has to check that the file is the right one.
 func (f *FS) openRef(r *nfsserver.Ref) (int, error) {
 	b := r.Bytes()
 	if len(b) <= kernelRefHeader {

@@ -10,14 +10,14 @@ import (
 )
 
 // A handle names an inode anywhere. A file moved out of the export stays available by its handle,
-// unless the export has subtree_check (exports(5)). Then every object is checked before its first
+// unless the export has subtree_check (exports(5)). In that case every object is checked before its
+// first use, and again after checkTicks of the sweeper.
 // use, and again after checkTicks of the sweeper.
-//
-// A directory is checked by the way up to the root. A file does not know its directories, and may
-// have several names. The kernel (/proc) has the name by which it was opened, and the index the
-// name under which it was last seen; the last resort is a walk. Each answer is checked by opening
-// that name. Unlike knfsd's, the handle does not contain the directory, so it survives a rename
-// from one to another.
+// A directory is checked along its parents up to the root. A file does not know its directories,
+// and may have several names. The kernel (/proc) has the name by which the file was opened, and the
+// index the name under which it was last seen; the last resort is a walk. Each name is checked by
+// opening it. Unlike knfsd's handles, a handle does not contain the directory, so it survives a
+// rename from one directory to another.
 
 // confine returns ErrStale if n does not lie in the export.
 func (f *FS) confine(n *node) error {
@@ -50,7 +50,7 @@ func (f *FS) inside(n *node) (bool, error) {
 	}
 	if connected {
 		leads, err := f.leadsTo(path, &st)
-		if leads || err != nil || st.Nlink <= 1 { // its only name is outside
+		if leads || err != nil || st.Nlink <= 1 { // the file's only name is outside
 			return leads, err
 		}
 	}
@@ -65,8 +65,9 @@ func (f *FS) inside(n *node) (bool, error) {
 	return true, nil
 }
 
-// pathOf returns the kernel's path of the open file fd, relative to the export's root if it lies
-// below that. A file opened by handle may have none, until a name of it has been looked up.
+// pathOf returns the kernel's path of the open file fd, relative to the export's root if the file
+// lies below the root. A file opened by handle may have no path, until a name of the file has been
+// looked up.
 func (f *FS) pathOf(fd int) (path string, connected bool, err error) {
 	if path, err = fdPath(fd); err != nil || path == "/" {
 		return "", false, err
@@ -82,7 +83,7 @@ func (f *FS) pathOf(fd int) (path string, connected bool, err error) {
 }
 
 // leadsTo reports whether path, relative to the export's root, names the file with attributes st.
-// Its only error is one that is scarce.
+// It returns only scarce errors.
 func (f *FS) leadsTo(path string, st *unix.Stat_t) (bool, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	if f.tree.noXdev {

@@ -12,9 +12,10 @@ import (
 )
 
 // Open descriptors disturb the served machine: a file open for writing cannot be executed, a file
-// system with an open file cannot be unmounted, and a removed file keeps its space. So each is
-// closed idleTicks periods of sweepEvery after its last use at the latest, and one open for writing
-// a period after its file was synced. To open a file again by its handle takes some microseconds.
+// system with an open file cannot be unmounted, and a removed file keeps its space. So each
+// descriptor is closed within idleTicks periods of sweepEvery after its last use, and a descriptor
+// for writing within a period after its file was synced. To reopen a file by its handle takes some
+// microseconds.
 
 // A sweeper runs only while something is open or cached: an idle server has no timer.
 type sweeper struct {
@@ -55,7 +56,7 @@ func (f *FS) sweepLoop() {
 			continue
 		}
 		f.sweep.live.Store(false)
-		if f.anyOpen() { // something was added before live was cleared
+		if f.anyOpen() { // a node or mount was added before live was cleared
 			f.wakeSweeper()
 		}
 		return
@@ -97,9 +98,9 @@ func (f *FS) sweepOnce() {
 // user opens the file anew, without that descriptor. room is the number of files that can still
 // wait for a sync; others stay until the next sweep.
 func (s *shard) idle(now uint32, room *int) (out *node) {
-	// From the least recently used one. The order shows the last get of a node, but not the last
-	// use of its descriptor for writing. So the loop looks at all nodes, and does not stop at the
-	// first that stays.
+	// From the least recently used node. The order shows a node's last get, but not its write
+	// descriptor's last use. So the loop inspects all nodes, and does not stop at the first node
+	// that stays.
 	for n := s.lru.prev; n != &s.lru; {
 		prev := n.prev
 		idle := n.refs == 0 && now-n.used >= idleTicks || n.write.Load() >= 0 && now-n.written.Load() >= idleTicks
@@ -114,13 +115,13 @@ func (s *shard) idle(now uint32, room *int) (out *node) {
 	return out
 }
 
-// dropIfGone drops n if it has no name left.
+// dropIfGone drops n if its file has no name left, and reports whether it did.
 func (f *FS) dropIfGone(n *node) bool {
 	var st unix.Stat_t
 	if err := fstat(n.fd(), &st); err == nil && st.Nlink > 0 && !f.isDead(n) {
 		return false
 	}
-	n.dirty.Store(false) // a sync would only keep its space
+	n.dirty.Store(false) // a sync would only delay freeing the file's space
 	f.cache.drop(n)
 	if k, ok := inodeKeyOf(&n.ref); ok {
 		f.index.markGone(&n.ref)

@@ -21,8 +21,8 @@ func fstat(fd int, st *unix.Stat_t) error {
 	return eintr.Retry(func() error { return unix.Fstat(fd, st) })
 }
 
-// fstatQuick is fstat on a file system with Info.Quick. It does not notify the scheduler, because
-// it waits for nothing.
+// fstatQuick calls fstat on a file system with Info.Quick. The call waits for nothing, so
+// fstatQuick does not notify the scheduler.
 func fstatQuick(fd int, st *unix.Stat_t) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	if errno == unix.EINTR {

@@ -12,10 +12,10 @@ import (
 // A tree holds the export root's descriptors.
 //
 // Clients MUST NOT see file systems mounted inside the export (exports(5), nocrossmnt). With
-// CAP_SYS_ADMIN the server makes a private copy of the export's mount, without the mounts below it.
-// There the directory under a mount point is a directory like any other, and no lookup enters a
-// mounted file system, whenever it was mounted. Without the privilege the kernel is asked to refuse
-// each step over a mount point (RESOLVE_NO_XDEV), and a mount point itself returns EACCES.
+// CAP_SYS_ADMIN the server makes a private copy of the export's mount, without the mounts below. In
+// the copy the directory under a mount point is an ordinary directory, and no lookup enters a
+// mounted file system, whenever it was mounted. Without the capability the kernel is asked to
+// refuse each step over a mount point (RESOLVE_NO_XDEV), and a mount point itself returns EACCES.
 type tree struct {
 	// Set once.
 	root   int  // the directory; O_RDONLY, because open_by_handle_at(2) does not take O_PATH
@@ -52,11 +52,11 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	return t, nil
 }
 
-// forbidden reports whether a system call is missing, or forbidden by a filter. A missing right is
-// EACCES.
+// forbidden reports whether a system call is missing, or forbidden by a filter. For a missing
+// capability the error is EACCES.
 func forbidden(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
-// copyMount is privateMount, but for tests of a server without that right.
+// copyMount is privateMount; tests replace it to imitate a server without the capability.
 var copyMount = privateMount
 
 // privateMount returns a detached mount of the directory fd, which never has mounts below.
@@ -65,7 +65,7 @@ func privateMount(fd int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// Otherwise later mounts inside a shared mount would appear here too.
+	// Without MS_PRIVATE, later mounts inside a shared mount would appear in the copy too.
 	if err := unix.MountSetattr(m, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE}); err != nil {
 		unix.Close(m)
 		return -1, err

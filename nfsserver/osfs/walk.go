@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A walker searches the whole tree for inodes, for all callers at once, and fills the index on the
-// way. Handles are authenticated before, so clients cannot cause walks at will. Still, after a
-// burst, walks take no more than half of the time.
+// A walker searches the whole tree for inodes, for all callers at once, and adds the names it
+// passes to the index. Handles are authenticated first, so clients cannot cause walks at will.
+// Still, after maxWalkDebt, walks take no more than half of the time.
 type walker struct {
 	wantMu sync.Mutex // guards want and the fields of its elements; taken after mu
 	want   map[inodeKey][]*wanted
 
 	mu    sync.Mutex    // held during a walk
-	debt  time.Duration // time spent on walks, less half of the time since
-	asOf  time.Time     // the time of debt
-	short error         // the last lack that hid something from this walk; nil: none
+	debt  time.Duration // time spent on walks, less half of the time since then
+	asOf  time.Time     // when debt was last computed
+	short error         // the last scarce error that hid a file from this walk; nil: none
 }
 
 // A wanted is a call that searches for an inode.
 type wanted struct {
-	fd     int  // of the inode, or -1
-	missed bool // a walk that began after the call has not found it
+	fd     int  // a descriptor of the inode, or -1
+	missed bool // a walk begun after the call has not found the inode
 }
 
 func (w *walker) init() { w.want = make(map[inodeKey][]*wanted) }
@@ -55,7 +55,7 @@ func (w *walker) find(f *FS, k inodeKey) (int, error) {
 	return -1, err
 }
 
-// run walks the tree once, unless a walk that began after the call has ended meanwhile.
+// run walks the tree once, unless a walk begun after the call has ended while run waited.
 func (w *walker) run(f *FS, me *wanted) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *walker) run(f *FS, me *wanted) error {
 	return nil
 }
 
-// note records an error that hid something from the walk, if it is a lack.
+// note records a scarce error that hid a file or directory from the walk.
 func (w *walker) note(err error) {
 	if scarce(err) {
 		w.short = err

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// actWriter is Act for a WRITE to n that c is permitted. Each part of the identity costs a system
-// call before and one after the WRITE, and not all parts matter:
+// actWriter is Act for a permitted WRITE to n by c. Each part of the identity costs a system call
+// before and after the WRITE, and not all parts matter:
 //
 //   - The writer, with its groups, decides whether a file's set-id bits are cleared.
 //   - Blocks reserved for root, and limits that exempt root (quotas), depend on the effective user
@@ -47,8 +47,8 @@ const (
 	getGroupFormat = 0x800004<<8 | 1
 )
 
-// hasQuotas reports whether quotas may be enabled. A kernel before 5.14 cannot be asked, and has no
-// quotas on tmpfs, which came with 6.6.
+// hasQuotas reports whether quotas may be enabled. Kernels before 5.14 cannot report that, but have
+// no quotas on tmpfs, which gained them in 6.6.
 func hasQuotas(fd int) bool {
 	var format uint32
 	for _, cmd := range [...]uintptr{getUserFormat, getGroupFormat} {
