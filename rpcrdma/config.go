@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// Config configures an endpoint. Its zero value suits most.
+// Config configures an endpoint. The zero Config suits most connections.
 type Config struct {
-	Credits    int // both ways; 0: 128
+	Credits    int // in each direction; 0: 128
 	MaxCredits int // the upper limit for SetCredits; at least Credits
 	// InlineSize is the size of our sends and receives in bytes: 1024 to 262144 in steps of 1024.
 	// 0: DefaultInlineSize.

@@ -48,7 +48,7 @@ type Conn struct {
 	kill    chan struct{} // one token: makes watch close the QP
 	done    chan struct{} // closed by teardown
 
-	// Each has a lock of its own.
+	// Each of these parts has its own lock.
 	requester requester
 	responder responder
 	receives  receives
@@ -66,7 +66,7 @@ type Conn struct {
 
 	// Owned by the completion handler's turn.
 	in    Header
-	batch *batch // that is handled; nil: there is none
+	batch *batch // the batch being handled; nil: none
 }
 
 // Work request ids: the kind in the top byte, an index below it.
@@ -87,8 +87,8 @@ func Dial(ctx context.Context, dev *rnic.Device, addr string, cfg Config) (*Conn
 	return dial(cfg, dev, func(c *Conn) error { return dev.Connect(ctx, c.qp, addr, c.params()) })
 }
 
-// DialOver is Dial over an existing connection, for example TLS. The Conn owns it afterwards; on an
-// error DialOver closes it.
+// DialOver is Dial over an existing connection, for example TLS. The Conn owns over afterwards; on
+// an error DialOver closes over.
 func DialOver(ctx context.Context, dev *rnic.Device, over net.Conn, cfg Config) (*Conn, error) {
 	c, err := dial(cfg, dev, func(c *Conn) error { return dev.ConnectOver(ctx, c.qp, over, c.params()) })
 	if err != nil {
@@ -160,9 +160,9 @@ func newConn(dev *rnic.Device, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// depths sizes the queues: for each credit a call, or some Reads, some Writes and a reply. They
-// also have room for the largest reply, MaxWriteSegments long: a batch that can never fit would
-// block all work after it.
+// depths returns the queue sizes: for each credit a call, or some Reads, some Writes and a reply.
+// The send queue also has room for the largest reply, MaxWriteSegments long: a batch that can never
+// fit would block all work after it.
 func (c *Conn) depths() (sq, rq int) {
 	return 4*c.cfg.MaxCredits + 2*chunks.MaxWriteSegments + recvSlack, c.cfg.MaxCredits + c.cfg.Credits + recvSlack
 }
@@ -192,7 +192,7 @@ type Info struct {
 	IRD, ORD    int        // RDMA Reads at once: the peer's from our memory, ours from the peer's
 	Credits     int        // concurrent calls granted by the peer's last reply; 1 before the first
 	Granted     int        // concurrent calls that we grant the peer
-	InUse       int        // of those: accepted calls still being served
+	InUse       int        // the peer's accepted calls that are still being served
 	PrivateData bool       // the peer sent its sizes (RFC 8797)
 	CRC         bool       // sent data has CRCs, received CRCs are checked
 }

@@ -21,13 +21,13 @@ func (c *Conn) fail(err error) {
 func (c *Conn) endQP() {
 	select {
 	case c.kill <- struct{}{}:
-	default: // a token is there already
+	default: // kill already holds a token
 	}
 }
 
-// watch waits for the end of the QP and then ends everything that depends on it. It also ends a
-// connection without progress, because its peer would hold memory forever. It is the
-// Conn's one goroutine: dial and Accept start it; it closes done before it returns.
+// watch waits for the end of the QP and then ends everything that depends on the QP. It also ends a
+// connection without progress, because its peer would hold memory forever. The Conn has no other
+// goroutine: dial and Accept start watch, and done is closed before watch returns.
 func (c *Conn) watch() {
 	tick := time.NewTicker(c.cfg.stall)
 	defer tick.Stop()
@@ -58,7 +58,7 @@ func (c *Conn) watch() {
 func (c *Conn) teardown() {
 	c.fail(c.qp.Err())
 	c.qp.Close()
-	// The waitlist first: nothing posts or completes its work once a role has ended.
+	// The waitlist is emptied first: once a role has ended, nothing posts or completes listed work.
 	calls, requests := c.waitlist.empty()
 	c.responder.end(requests)
 	c.requester.end(c.Err(), calls)

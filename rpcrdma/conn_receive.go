@@ -12,7 +12,7 @@ import (
 )
 
 // A recvCtx is a receive that holds a message. It belongs to the Request or Call of that message.
-// Posted receives are interchangeable and have none.
+// Posted receives are interchangeable and need no recvCtx.
 type recvCtx struct {
 	buf []byte // of receives.buffers
 	n   int    // bytes received
@@ -25,11 +25,11 @@ type receives struct {
 
 	mu   sync.Mutex
 	all  int        // guarded by mu, as is free: number of receives, posted or not; only grows
-	free []*recvCtx // as many as ever held messages at the same time
+	free []*recvCtx // unused ones; as many recvCtx exist as ever held messages at one time
 }
 
 // receivePools has the pools of receive buffers by their size: all connections of one size share a
-// pool. The RNIC takes a buffer from it when a message begins to arrive.
+// pool. The RNIC takes a buffer from the pool when a message begins to arrive.
 var receivePools sync.Map // int to *rnic.BufferPool
 
 func receiveBuffers(size int) *rnic.BufferPool {
@@ -91,13 +91,13 @@ func (c *Conn) repost(r *recvCtx) {
 }
 
 // A batch is the completions of one Poll. It belongs to the turn of the completion handler and not
-// to a goroutine: one that follows goes on with the completions that are left.
+// to a goroutine: the next goroutine with the turn handles the remaining completions.
 type batch struct {
 	wcs     [32]rnic.WC
 	next, n int // wcs[next:n] have not been handled
 }
 
-// batchPool is of *batch, for handlers at work: connections that are idle have none.
+// batchPool holds *batch for running handlers: idle connections keep no batch.
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 // onCompletions empties the completion queue. It runs on a loop of the QP. leads is false if
@@ -109,7 +109,7 @@ func (c *Conn) onCompletions() (leads bool) {
 	for b := c.batch; ; {
 		for b.next < b.n {
 			wc := b.wcs[b.next]
-			b.wcs[b.next] = rnic.WC{} // its buffer can be collected
+			b.wcs[b.next] = rnic.WC{} // so that the completion's buffer can be collected
 			b.next++
 			if !c.complete(&wc) {
 				return false
@@ -131,7 +131,7 @@ func (c *Conn) onCompletions() (leads bool) {
 // It returns when another goroutine has taken over from it, or when the connection has ended.
 func (c *Conn) Follow() { c.cq.Follow() }
 
-// more reports whether completions wait for the handler, which calls it.
+// more reports whether the batch has more completions. Only the handler calls more.
 func (c *Conn) more() bool { return c.batch.next < c.batch.n }
 
 // complete handles one completion. leads is as ServeRPC returns it.
@@ -143,7 +143,7 @@ func (c *Conn) complete(wc *rnic.WC) (leads bool) {
 		if !ok {
 			return true // flushed: watch ends the connection
 		}
-		// The receive, with the pool's buffer in it, is ours until a role or receive posts it
+		// The recvCtx with the pool's buffer is ours until a role, or c.receive, posts a receive
 		// again.
 		return c.receive(c.receives.take(wc.Buf, int(wc.Len)))
 	case wrCall:
@@ -196,7 +196,7 @@ func (c *Conn) receive(r *recvCtx) (leads bool) {
 }
 
 // isReply reports whether a message is a reply, by its direction (RFC 8166 §2.2.2 [R8166-001]).
-// RDMA_NOMSG has no direction word: such a reply has no Read list, and such a call always has one.
+// RDMA_NOMSG has no direction word, so the Read list decides: calls always have one, replies never.
 func (c *Conn) isReply(h *Header, b []byte) bool {
 	if h.Proc == ProcNoMsg {
 		return len(h.Read) == 0 && c.requester.isPending(h.XID)

@@ -27,8 +27,8 @@ func (w sendWork) requests() []rnic.SendWR {
 // A sendWaitlist is the work waiting for room in the send queue. Both roles share that queue:
 // replies can fill it while a call in the reverse direction is made. Every posted batch ends in a
 // completion, and completions retry the waitlist, so nothing stays in it. Completions of calls are
-// deferred, but calls alone never fill the queue (depths). New work joins a waitlist with work;
-// otherwise a large batch would wait forever while small ones pass it.
+// deferred, which is harmless because calls alone never fill the queue (depths). New work joins a
+// waitlist that is not empty; otherwise a large batch would wait forever while small ones pass it.
 type sendWaitlist struct {
 	mu   sync.Mutex   // held while listed work is posted, so that it can be withdrawn
 	work []sendWork   // guarded by mu; in order of arrival
@@ -60,10 +60,10 @@ func (c *Conn) post(w sendWork) error {
 	return nil
 }
 
-// postWaiting posts the waiting work as far as there is room. Completions call it, because they
-// make room, and so does a goroutine that has just joined it. It gives work that cannot be
-// posted back to its owner. A call goes at once, under the lock, so that it is not withdrawn and
-// reused meanwhile; a Request goes afterwards.
+// postWaiting posts the waiting work as far as there is room. It is called after completions, which
+// make room, and after work has joined the waitlist. Work that cannot be posted goes back to its
+// owner: a call at once, under the lock, so that the call is not withdrawn and reused meanwhile; a
+// Request afterwards.
 func (c *Conn) postWaiting() {
 	l := &c.waitlist
 	if l.n.Load() == 0 {
@@ -91,7 +91,7 @@ func (c *Conn) postWaiting() {
 	}
 	l.mu.Unlock()
 	c.promptSends()
-	for _, r := range lost { // without the lock: their replacements may post
+	for _, r := range lost { // without the lock: a freed Request may serve a call that posts
 		r.discard()
 	}
 }

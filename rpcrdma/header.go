@@ -55,7 +55,7 @@ func (p Proc) String() string {
 	return fmt.Sprintf("rdma_proc(%d)", uint32(p))
 }
 
-// An ErrCode is why a call could not be taken.
+// An ErrCode says why a call could not be taken.
 type ErrCode uint32
 
 // The error codes (RFC 8166 §4.1.2 [R8166-099]).
@@ -74,8 +74,8 @@ func (e ErrCode) String() string {
 	return fmt.Sprintf("rdma_err(%d)", uint32(e))
 }
 
-// Parse errors, beside those of chunks.Lists.Parse. The fixed words are set with all of them except
-// errHeaderShort.
+// Parse errors, in addition to those of chunks.Lists.Parse. After any of these errors except
+// errHeaderShort, the fixed words are set.
 var (
 	errHeaderShort   = errors.New("rpcrdma: message is shorter than a header")
 	errHeaderVersion = errors.New("rpcrdma: version is not 1")

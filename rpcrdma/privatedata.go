@@ -29,20 +29,21 @@ const (
 // unsaidInlineSize is the size for a peer that declares none (RFC 8166 §3.3.3).
 const unsaidInlineSize = 1024
 
-// DefaultInlineSize is our size where Config has none. Between two peers running this package it
-// lets a READ or WRITE of 8 KiB, a database page, travel as one Send: without registration, RDMA
-// Read or Write, or invalidation. A larger size would save less, since inline data is copied once
-// more. A receive has a buffer of this size only while it holds a message.
+// DefaultInlineSize is our inline size where Config sets none. Between two peers running this
+// package it lets a READ or WRITE of 8 KiB, a database page, travel as one Send: without
+// registration, RDMA Read or Write, or invalidation. A larger size would save less, since inline
+// data is copied once more. A receive has a buffer of this size only while it holds a message.
 const DefaultInlineSize = 12 << 10
 
-// linuxInlineSize is the size of Linux, which may send that much regardless of our declared size.
+// linuxInlineSize is Linux's inline size: Linux may send that many bytes regardless of our declared
+// size.
 const linuxInlineSize = 4096
 
 // PrivateData is one side's declaration at connection set-up.
 type PrivateData struct {
-	RemoteInvalidate bool // every STag it advertises may be invalidated by Send with Invalidate
-	SendSize         int  // the largest Send it will make, bytes
-	RecvSize         int  // the smallest receive it posts, bytes
+	RemoteInvalidate bool // every STag of that side may be invalidated by Send with Invalidate
+	SendSize         int  // the side's largest Send, in bytes
+	RecvSize         int  // the side's smallest receive, in bytes
 }
 
 // defaultPrivateData applies to a peer without private data in a known format (RFC 8797 §5.1
@@ -61,8 +62,8 @@ func AppendPrivateData(b []byte, p PrivateData) []byte {
 }
 
 // ParsePrivateData searches b for the identifier at any byte (RFC 8797 §5.2 [R8797-020]) and parses
-// the fields after it. It returns the defaults and false when b has none of this version or it is
-// truncated (RFC 8797 §5.1 [R8797-019], RFC 8797 §5.2 [R8797-021 R8797-022]).
+// the fields after it. It returns the defaults and false when b has no private data of this
+// version, or not all eight bytes (RFC 8797 §5.1 [R8797-019], RFC 8797 §5.2 [R8797-021 R8797-022]).
 func ParsePrivateData(b []byte) (PrivateData, bool) {
 	for ; len(b) >= privateDataLen; b = b[1:] {
 		if binary.BigEndian.Uint32(b) != privateDataID {

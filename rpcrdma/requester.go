@@ -31,7 +31,7 @@ type requester struct {
 	startErr error // written by starting
 
 	mu        sync.Mutex
-	ended     error        // not nil: has ended; no call becomes queued, credited or posted
+	ended     error        // not nil: the requester has ended; no call becomes queued, credited or posted
 	credits   credits      // inflight = the number of calls holding a credit
 	pending   pendingCalls // calls in a pending state, by XID; no two have the same
 	calls     []*Call      // all calls ever made; the index is in a call's work request id
@@ -39,7 +39,7 @@ type requester struct {
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
 	answered  int64        // calls ended by a reply, an error or the connection; only grows
 	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it
-	row       lead.Row     // of calls that found no other pending; changed with mu, read without
+	row       lead.Row     // calls that found no other call pending; changed with mu, read without
 }
 
 func (rq *requester) init(c *Conn) {
@@ -131,10 +131,10 @@ func (rq *requester) takeCredit(ctx context.Context, k *Call) error {
 		rq.credits.forget(k)
 		k.become(callIdle)
 		return err
-	case k.state == callIdle: // by end
+	case k.state == callIdle: // end made the call idle
 		k.unsignal()
 		return rq.ended
-	case err != nil: // its turn came at that very moment
+	case err != nil: // the credit came at that very moment
 		k.unsignal()
 		rq.giveCredit(k)
 	}
@@ -218,8 +218,8 @@ func (rq *requester) releaseUnsent(k *Call) {
 
 // finish fences the memory of an answered call, then makes its Reply.
 func (k *Call) finish() error {
-	// The fence comes before the caller sees any of it (RFC 8166 §4.4.1 [R8166-141], RFC 8166
-	// §8.1.3 [R8166-202]).
+	// The fence comes before the caller sees any of the reply (RFC 8166 §4.4.1 [R8166-141], RFC
+	// 8166 §8.1.3 [R8166-202]).
 	k.memory.invalidate()
 	if k.err != nil {
 		return k.err
@@ -288,8 +288,8 @@ func (rq *requester) fail(k *Call, err error) {
 }
 
 // unsendable ends a call from the waitlist that could not be posted. It does nothing if the
-// connection ended first. The caller holds sendWaitlist.mu: until then Do cannot have withdrawn the
-// call, so it is still the same one.
+// connection ended first. The caller holds sendWaitlist.mu, under which Do withdraws a call: so k
+// has not been withdrawn and reused.
 func (rq *requester) unsendable(k *Call, err error) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
@@ -298,8 +298,9 @@ func (rq *requester) unsendable(k *Call, err error) {
 
 // windowAbandoned reports whether abandoned calls hold all credits, so that no other call can
 // start, and how many calls have been answered so far. A reply with a faulty header is dropped (RFC
-// 8166 §4.5 [R8166-149]). Its call keeps the credit until then, because the peer may still be
-// working on it. A window that stays full is lost: only a new connection gives the credits back.
+// 8166 §4.5 [R8166-149]). The abandoned call keeps its credit, because the peer may still be
+// working on the call. A window full of such calls is lost: only a new connection gives the credits
+// back.
 func (rq *requester) windowAbandoned() (bool, int64) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

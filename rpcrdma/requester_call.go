@@ -15,7 +15,7 @@ import (
 // Release returns it for reuse without allocation. Only one goroutine at a time may use it.
 type Call struct {
 	// Msg is the encoded RPC call, XID first. Its items are the arguments that may travel as Read
-	// chunks. It stays the caller's: after Do nothing reads it.
+	// chunks. Msg stays the caller's: after Do nothing reads it.
 	Msg chunks.Message
 	// Sink receives the result item; nil when there is none.
 	Sink []byte
@@ -26,7 +26,7 @@ type Call struct {
 	Expired <-chan time.Time
 	// TooEarly, if not nil, is called when Expired delivers; true continues the wait.
 	TooEarly func() bool
-	// Waited is the wait for a credit, set when Do has returned; 0 where one was free.
+	// Waited is the wait for a credit, set when Do has returned; 0 if a credit was free.
 	Waited time.Duration
 	// Reply is the reply, valid until Release. An item placed in Sink is an item of AnyOffset with
 	// Data = Sink[:n]; otherwise it is in the stream.
@@ -36,14 +36,14 @@ type Call struct {
 	rq       *requester
 	id       uint64        // of its work request
 	wake     chan struct{} // holds a token when the state that Do waits for has come
-	hasReply func() bool   // replied: made once
+	hasReply func() bool   // k.replied as a func value, made once
 
 	// Owned by the goroutine in Do; by releaseLate once Do has given up.
 	scratch []byte // from receives.buffers, while in use
 	hdr     Header // as sent; accept reads it, with the lock, while the call is pending
-	out     []byte // its bytes
+	out     []byte // the header's bytes
 	sgl     [][]byte
-	wr      [1]rnic.SendWR // with out and sgl the RNIC's from posted until the send completes
+	wr      [1]rnic.SendWR // like out and sgl, owned by the RNIC from posting until the send completes
 	memory  exposure
 	offered bool        // Sink is in a Write chunk
 	items   [1]xdr.Item // Reply.Items
@@ -76,7 +76,7 @@ func (c *Conn) NewCall() *Call {
 	}
 	k.hasReply = k.replied
 	k.memory.pd = c.pd
-	if rq.ended == nil { // after the end it is never posted or reused
+	if rq.ended == nil { // after the end a new Call is never posted or reused
 		rq.calls = append(rq.calls, k)
 	}
 	return k
@@ -157,7 +157,7 @@ func (rq *requester) recycle(k *Call) {
 	k.hdr.reset()
 	clear(k.sgl)
 	k.wr[0] = rnic.SendWR{}
-	if k.scratch != nil { // an idle Call holds none
+	if k.scratch != nil { // an idle Call holds no buffer
 		rq.c.receives.buffers.Put(k.scratch)
 		k.scratch = nil
 	}
@@ -237,7 +237,7 @@ func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphan
 // nothing else first.
 func (s callState) awaitsSend() bool { return s == callLeaving || s == callEarly }
 
-// callNext lists the arrows of the drawing: the states that can follow each state.
+// callNext lists the states that can follow each state, as drawn at callState.
 var callNext = [callStates][]callState{
 	callIdle:      {callQueued, callCredited},
 	callQueued:    {callIdle, callCredited},

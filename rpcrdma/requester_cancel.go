@@ -24,7 +24,7 @@ func (rq *requester) giveUp(k *Call) bool {
 
 	rq.mu.Lock()
 	defer rq.mu.Unlock()
-	if k.state == callAnswered { // just now: the reply may report data that went to our stand-in
+	if k.state == callAnswered { // the reply came just now: it may report data placed in our stand-in
 		k.unsignal()
 		return true
 	}
@@ -43,7 +43,7 @@ func (rq *requester) awaitSent(k *Call) bool {
 	}
 	if k.state == callLeaving || k.state == callEarly {
 		rq.mu.Unlock()
-		rq.c.qp.FlushDeferred() // it may have left already
+		rq.c.qp.FlushDeferred() // the send may have left already
 		rq.c.awaitProgress(k)
 		rq.mu.Lock()
 	}
@@ -79,8 +79,8 @@ func (c *Conn) awaitMoves(k *Call, ticks <-chan time.Time) {
 }
 
 // releaseLate frees an abandoned call when its reply has arrived. The caller may call Release at
-// any moment meanwhile. The state at the end shows whether it did, and so which of the two puts the
-// Call on the free list.
+// any moment meanwhile. The state at the end shows whether Release was called, and so whether
+// Release or releaseLate puts the Call on the free list.
 func (rq *requester) releaseLate(k *Call) {
 	k.memory.release()
 	rq.repost(k)

@@ -54,7 +54,7 @@ func (rq *requester) takeReply(h *Header, r *recvCtx) bool {
 }
 
 // takeError ends the call refused by the peer: the error is permanent (RFC 8166 §4.5 [R8166-154]).
-// An error without a pending call is dropped, and a responder drops them all (RFC 8166 §4.2.4
+// An error without a pending call is dropped, and a responder drops all errors (RFC 8166 §4.2.4
 // [R8166-114]).
 func (rq *requester) takeError(h *Header) {
 	rq.mu.Lock()
@@ -122,7 +122,7 @@ func (k *Call) accept(h *Header, r *recvCtx) bool {
 	if err != nil || h.Proc == ProcNoMsg && !h.HasReply {
 		return false
 	}
-	// Set before step 5, which can still drop the reply: the next one overwrites it.
+	// Set before step 5, which can still drop the reply; the next reply then overwrites the field.
 	k.long = h.Proc == ProcNoMsg
 	k.streamOff, k.placed = h.Len, int(items)
 	switch {

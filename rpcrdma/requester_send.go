@@ -104,8 +104,8 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 			k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Position: k.Msg.Position(i), Segment: seg})
 		}
 	case chunks.FormLong:
-		// Copied, although each piece could be a separate segment: this form is rare in NFSv3, and
-		// the threshold limits the number of segments.
+		// The message is copied, although each piece could be a separate segment: this form is rare
+		// in NFSv3, and the threshold limits the number of segments.
 		n := k.Msg.FullLen()
 		m.longBuf = mem.Get(n)
 		at := 0

@@ -1,13 +1,14 @@
-// A requester's pending calls: their credits, their table by XID, and the driving of a lone one.
+// A requester's pending calls: their credits, their table by XID, and the receiver for a lone call.
 
 package rpcrdma
 
 // credits counts the calls of one connection and direction, and queues calls without a credit. It
 // is pure: the requester's lock guards it, and it returns the calls to wake.
 //
-// The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own, granted the peer's
-// newest. The window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), but at least one (RFC
-// 8166 §3.3.1 [R8166-025]). Before the first reply it is one (RFC 8166 §3.3.3 [R8166-039]).
+// The limits are absolute (RFC 8166 §3.3.1 [R8166-022]): requested is our own limit, granted the
+// peer's newest. The window is the smaller of the two (RFC 8166 §3.3.1 [R8166-021]), but at least
+// one (RFC 8166 §3.3.1 [R8166-025]). Before the first reply the window is one (RFC 8166 §3.3.3
+// [R8166-039]).
 type credits struct {
 	requested int
 	granted   int
@@ -186,7 +187,7 @@ func (rq *requester) anyPending() bool {
 }
 
 // ensureReceiver makes a goroutine receive while a posted call waits: the caller itself if its call
-// is alone, as long as it can poll the QP, else the RNIC's.
+// is alone, as long as it can poll the QP, else a goroutine of the RNIC.
 func (rq *requester) ensureReceiver(k *Call) {
 	if rq.row.Alone() {
 		rq.c.qp.PollUntil(k.hasReply)
@@ -208,8 +209,9 @@ func (k *Call) replied() bool {
 // That is too late in two cases: the reply arrived before the goroutine that posted the Send, for
 // its own call or another's, recorded that the Send had left; or Do has given up.
 //
-// Callers may have completed Sends and call it after that. A goroutine beginning to wait for a Send
-// updates unsent before it calls FlushDeferred itself. So one of the two sees the other.
+// A goroutine that completes Sends calls promptSends after that. A goroutine that begins to wait
+// for a Send updates unsent before it calls FlushDeferred itself. So at least one of the two
+// notices the other.
 func (c *Conn) promptSends() {
 	if c.requester.unsent.Load() > 0 {
 		c.qp.FlushDeferred()

@@ -118,8 +118,8 @@ func (rs *responder) replySent(index int, ok bool) {
 	rs.release(r)
 }
 
-// end releases the calls without service so far, and those in lost, from the waitlist. No work is
-// left with the RNIC. Requests at the Handler are released when it ends them.
+// end releases the calls not yet served, and the Requests in lost, which come from the waitlist. No
+// work is left with the RNIC. Requests at the Handler are released when the Handler ends them.
 func (rs *responder) end(lost []*Request) {
 	rs.recordFatalWritten()
 	rs.mu.Lock()

@@ -37,8 +37,8 @@ func (r *Request) TakesDeferredItem() bool {
 }
 
 // DeferItem makes n bytes of src, from off on, the first result item, in place of an unfilled
-// Buffer with that length. They are read when they are sent. If src has fewer by then, the rest of
-// the requester's memory gets zeros, and cut changes the reply's stream: the item may become
+// Buffer with that length. The bytes are read when they are sent. If src then has fewer, the rest
+// of the requester's memory gets zeros, and cut changes the reply's stream: the item may become
 // shorter, but keeps its position. The Request owns src until its reply has left.
 func (r *Request) DeferItem(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
 	r.dropDeferred()
@@ -71,7 +71,7 @@ func (r *Request) checkDeferred(m chunks.Message, plan chunks.ReplyPlan) bool {
 	return true
 }
 
-// A deferredSource is a Request as Source for the RDMA Writes of its deferredItem.
+// A deferredSource is a Request in its part as rnic.Source: it supplies its deferredItem's bytes.
 type deferredSource Request
 
 var _ rnic.Source = (*deferredSource)(nil)

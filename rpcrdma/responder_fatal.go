@@ -1,5 +1,5 @@
-// The responder's record of calls with chunks fatal to a connection, so that their replay does not
-// end the next one.
+// The responder's record of calls whose chunks ended a connection, so that a replay does not end
+// the next connection.
 
 package rpcrdma
 
@@ -37,8 +37,8 @@ type FatalCalls struct {
 }
 
 // A fatalCall identifies a call by the client's address (the port changes), its XID and its
-// message. Clients that share an address (NAT, or users of one machine) may use the same XID at a
-// time. None of them can get another's call refused by guessing its XID.
+// message. Clients that share an address (NAT, or users of one machine) may use the same XID at the
+// same time. None of them can get another's call refused by guessing its XID.
 type fatalCall struct {
 	client netip.Addr
 	xid    uint32
@@ -109,7 +109,8 @@ type recentWrite struct {
 	stag uint32
 }
 
-// recentWrites holds the newest of them: TCP takes bytes long before the peer can refuse them.
+// recentWrites holds the newest written STags, because the peer can refuse bytes long after TCP has
+// taken them.
 type recentWrites struct {
 	ring [32]recentWrite
 	next int
@@ -131,8 +132,8 @@ func addressOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// refusedSTag returns the peer's STag refused by its Terminate. Without one the refused call is
-// unknown, and none is recorded.
+// refusedSTag returns the peer's STag refused by its Terminate. Without an STag the refused call is
+// unknown, and no call is recorded.
 func refusedSTag(err error) (stag uint32, ok bool) {
 	var e rnic.PeerError
 	if !errors.As(err, &e) {
@@ -211,7 +212,7 @@ func (rs *responder) recordFatalWritten() {
 func (r *Request) fatalReplay() bool {
 	rs, h := r.rs, &r.hdr
 	if rs.c.cfg.Fatal == nil || len(h.Read) == 0 && len(h.Write) == 0 && !h.HasReply {
-		return false // without chunks it is harmless
+		return false // a call without chunks is harmless
 	}
 	r.ident = fatalCall{rs.client, h.XID, r.sum()}
 	return rs.c.cfg.Fatal.take(r.ident, time.Now())

@@ -15,13 +15,13 @@ import (
 // credit back: the peer had it in use and MUST NOT use it again. So allowed has sunk to announced
 // when the last of the calls in flight is answered.
 type grants struct {
-	announced  int  // in each reply
+	announced  int  // the limit in each reply
 	least      int  // lower limit for allowed: announced, or a larger number about to be announced
 	allowed    int  // calls in flight before the peer is cut off
 	receives   int  // receives for calls: one for each allowed call, and some more
 	generation uint // counts announcements, from 1
 	current    int  // unsent replies made since the last announcement
-	stale      int  // unsent replies made before it
+	stale      int  // unsent replies made before that announcement
 	spare      int  // receives taken out of use
 
 	surplus atomic.Int32 // receives not to be posted again; written under responder.mu
@@ -122,7 +122,7 @@ func (g *grants) replyDone(r *Request, sent bool) {
 	}
 }
 
-// retire reports whether a receive is not posted again because the grant needs fewer.
+// retire reports whether a receive is not posted again because the grant needs fewer receives.
 func (rs *responder) retire() bool {
 	g := &rs.grant
 	if g.surplus.Load() == 0 {

@@ -89,7 +89,7 @@ func (r *Request) admissible() bool {
 			return false
 		}
 		stream = zero.Len()
-	case long, !r.xidMatches(r.inline()): // a Position-zero chunk beside a message: two streams
+	case long, !r.xidMatches(r.inline()): // a Position-zero chunk in addition to a message: two streams
 		return false
 	}
 	var err error
@@ -111,9 +111,9 @@ func (rs *responder) queuePull(r *Request) {
 	rs.runPulls()
 }
 
-// runPulls starts the pulls that have budget, in order of arrival. The first waiting one stands in
-// the Budget's queue, this connection's others after it; the credits limit their number. No lock
-// may be held.
+// runPulls starts the pulls that have budget, in order of arrival. The connection's first waiting
+// pull stands in the Budget's queue, and its other pulls wait in pulls; the credits limit their
+// number. No lock may be held.
 func (rs *responder) runPulls() {
 	for r := rs.nextPull(); r != nil; r = rs.nextPull() {
 		r.startPull()
@@ -204,7 +204,7 @@ func (r *Request) startPull() {
 			off += uint64(seg.Length)
 		}
 	}
-	last := &r.wrs[len(r.wrs)-1] // there is one: take checked for pullLen > 0
+	last := &r.wrs[len(r.wrs)-1] // wrs is not empty: take checked for pullLen > 0
 	last.ID, last.Unsignaled = wrPull|r.index, false
 	if err := r.post(); err != nil {
 		r.discard()
@@ -250,12 +250,12 @@ func (r *Request) assemble() (leads bool) {
 		switch {
 		case r.chunks[i].Position == 0:
 			stream = b
-		case n > 0: // Place made an item for each of these
+		case n > 0: // Place made an item for each chunk with bytes
 			items[0].Data = b
 			items = items[1:]
 		}
 	}
-	if !r.xidMatches(stream) { // for a long call it is known only now
+	if !r.xidMatches(stream) { // a long call's XID is known only now
 		_ = r.refuse(CodeChunk)
 		return true
 	}

@@ -41,7 +41,7 @@ type Request struct {
 	chunks   []chunks.ReadChunk // from hdr
 	out      []byte             // bytes of the reply's header
 	sgl      [][]byte
-	wrs      []rnic.SendWR // with out and sgl the RNIC's while pulling or replying
+	wrs      []rnic.SendWR // like out and sgl, owned by the RNIC while pulling or replying
 
 	next       *Request // in the free list; guarded by responder.mu
 	generation uint     // number of the grant in the reply, 0: none; guarded by responder.mu
@@ -75,18 +75,19 @@ func (r *Request) Buffer(n int) []byte {
 // while ServeRPC runs, by Conn.Follow.
 func (r *Request) CanFollow() bool { return r.here && r.rs.c.cq.CanFollow() }
 
-// Uncork is for ServeRPC before it waits, where CanFollow is true: replies of other calls leave
-// now, and the call's own leaves at once instead of with others.
+// Uncork is for ServeRPC before ServeRPC waits, where CanFollow is true: replies of other calls
+// leave now, and the call's own reply leaves at once instead of with others.
 func (r *Request) Uncork() { r.rs.c.qp.Uncork() }
 
-// OwnLoop reports whether the goroutine that receives for the connection serves no other one.
+// OwnLoop reports whether the goroutine that receives for the connection serves no other
+// connection.
 func (r *Request) OwnLoop() bool { return r.rs.c.qp.OwnLoop() }
 
 // InputWaits reports whether the peer has sent something that has not been received yet; true where
 // OwnLoop is false.
 func (r *Request) InputWaits() bool { return r.rs.c.qp.InputWaits() }
 
-// More is for ServeRPC: other messages have been received that are taken in after it.
+// More is for ServeRPC: it reports whether other received messages wait for ServeRPC to return.
 func (r *Request) More() bool { return r.more }
 
 // Drop ends the request without a reply.
@@ -191,7 +192,7 @@ func (s requestState) String() string {
 	return fmt.Sprintf("requestState(%d)", uint32(s))
 }
 
-// requestNext lists the arrows of the drawing: the states that can follow each state.
+// requestNext lists the states that can follow each state, as drawn at requestState.
 var requestNext = [requestStates][]requestState{
 	requestFree:     {requestTaken},
 	requestTaken:    {requestWaiting, requestServed, requestReplying},

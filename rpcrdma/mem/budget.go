@@ -11,8 +11,8 @@ import (
 // DefaultBudget is the size in bytes shared by connections without another Budget.
 const DefaultBudget = 256 << 20
 
-// turnTime is the longest time in which one account is served before all others. The rest after it,
-// in which all are served alike, lasts as long.
+// turnTime is the longest time in which one account is served before all others. The rest after a
+// turn, in which all accounts are served alike, lasts as long.
 const turnTime = 250 * time.Millisecond
 
 // A Budget bounds the bytes held by all its connections for large arguments and for results. A
@@ -50,8 +50,8 @@ type Account struct {
 	served func(n int64)
 
 	held   int64
-	want   int64    // bytes that it waits for, then those passed to served
-	queued bool     // it is in the queue
+	want   int64    // bytes that the account waits for, then the bytes passed to served
+	queued bool     // the account is in the queue
 	next   *Account // in a list for notify
 }
 
@@ -73,7 +73,7 @@ func (b *Budget) Free() int64 {
 // Total returns the Budget's size in bytes, held and free.
 func (b *Budget) Total() int64 { return b.total }
 
-// Waits returns how many accounts wait for bytes now, and how often one has begun to.
+// Waits returns how many accounts wait for bytes now, and how often an account has begun to wait.
 func (b *Budget) Waits() (now int, ever uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,9 +84,9 @@ func (b *Budget) Waits() (now int, ever uint64) {
 // connection wants more than its first bytes.
 const minFreeRatio = 16
 
-// fits reports whether a connection holding held bytes may take n more. A lone connection may take
-// half the Budget, or a single call with any size. Beside others, a first request may take as much
-// as it leaves free, and further ones must be small compared with the remainder. So connections
+// fits reports whether a connection holding held bytes may take n more. A lone connection may hold
+// half the Budget, or one request of any size. Next to others, a first request may take as much as
+// it leaves free, and further requests must be small compared with the remainder. So connections
 // that keep their bytes do not starve the next. The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
 	left, alone := b.free-n, b.free+held == b.total
@@ -156,8 +156,8 @@ func (a *Account) Give(n int64) {
 	notify(first)
 }
 
-// Leave takes the account out of the queue, and reports whether it was there: if not, served has
-// been called, or is about to be. The account must still give back its held bytes.
+// Leave takes the account out of the queue, and reports whether it was in the queue: if not, served
+// has been called, or is about to be. The account must still give back its held bytes.
 func (a *Account) Leave() bool {
 	b := a.budget
 	b.mu.Lock()

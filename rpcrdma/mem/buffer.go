@@ -66,8 +66,8 @@ func (f *Buffer) Put() {
 	}
 }
 
-// Grow returns a buffer with n bytes that begins with f's content. It is f itself, or a
-// replacement that takes over its charge; f has then been put back.
+// Grow returns a buffer with n bytes that begins with f's content. It is f itself, or a replacement
+// that takes over f's charge; f has then been put back.
 func (f *Buffer) Grow(n int) *Buffer {
 	if n <= cap(f.B) {
 		f.B = f.B[:n]

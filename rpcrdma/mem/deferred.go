@@ -6,11 +6,12 @@ import "io"
 
 // A DeferredRead supplies bytes read just before they are sent, not when the call is answered:
 // until then no buffer holds them. Reading them should be as fast as a copy, since they were in the
-// kernel's memory when it was made. It has one owner at a time, from then to Done.
+// kernel's memory when the DeferredRead was made. It has one owner at a time, from its creation to
+// Done.
 type DeferredRead interface {
 	// ReadAt follows io.ReaderAt: fewer bytes than requested only with an error, io.EOF at the end.
 	io.ReaderAt
-	// Done ends its use.
+	// Done ends the use of the DeferredRead.
 	Done()
 }
 
