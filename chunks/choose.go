@@ -50,7 +50,7 @@ func (o Offer) String() string {
 // CallSizes are the inputs of a requester's choice, in bytes and segments.
 type CallSizes struct {
 	Stream       int // the call without its items
-	Items        int // its items, each rounded up; 0: none
+	Items        int // bytes in the items, each rounded up; 0: no items
 	ItemSegments int // segments that name the items
 	LongSegments int // segments that name the complete call
 
@@ -96,7 +96,7 @@ func PlanCall(s CallSizes) (CallPlan, error) {
 }
 
 // planOffer chooses the offer for the reply. A reply sure to fit inline, for example a small
-// READ's, needs none, and no registration. A Write chunk serves when the rest of the reply fits
+// READ's, needs no offer, and no registration. A Write chunk serves when the rest of the reply fits
 // inline (RFC 8166 §4.3.3 [R8166-136]). Any other reply needs a Reply chunk for the whole reply,
 // padding included (RFC 8166 §3.5.3 [R8166-095]).
 func planOffer(s *CallSizes) CallPlan {
@@ -127,7 +127,7 @@ type ReplyPlan struct {
 
 // PlanReply chooses for a responder: how m answers the call with the lists offered, on a connection
 // with an inline threshold of threshold bytes. Call it before any byte is written: after FormNone
-// none may be (RFC 8166 §4.5 [R8166-148]).
+// no byte may be written (RFC 8166 §4.5 [R8166-148]).
 func PlanReply(m Message, offered *Lists, threshold int) ReplyPlan {
 	p := ReplyPlan{header: offered.replyHeader()}
 	// Items take the Write chunks in order (RFC 8166 §4.3.2.1 [R8166-126]), even small ones (RFC

@@ -22,7 +22,7 @@ type Scatter struct {
 	at    int
 }
 
-// NewScatter begins to lay src over chunk. The caller has checked that it fits (PlanReply); excess
+// NewScatter begins to lay src over chunk. The caller has checked that src fits (PlanReply); excess
 // bytes are left over. The Scatter changes the chunk's segments as it passes them.
 func NewScatter(chunk Chunk, src [][]byte) Scatter { return Scatter{chunk: chunk, src: src} }
 

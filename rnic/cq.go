@@ -27,21 +27,22 @@ type CQ struct {
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func() (leads bool)]
 	fresh   atomic.Bool   // completions were added since the handler last began; cleared by the turn's owner
-	due     atomic.Bool   // and not deferred ones alone; set after fresh, cleared before it
+	due     atomic.Bool   // completions other than deferred ones were added; set after fresh, cleared before fresh
 	woken   atomic.Bool   // a goroutine in Wait has been woken; see ProviderQP.Woken
 	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain; written by pass alone
 	rounds  atomic.Uint32 // how often the handler has ended
 
 	// follow is the rest of the work of the turn's owner, after the turn; nil: no other goroutine
-	// can take over. It belongs to the owner.
+	// can take over. The field belongs to the turn's owner.
 	follow func()
 
 	onTurn func(from, to int32) // not nil in tests: called for each change of turn (an arrow of the drawing below)
 }
 
-// The turn of a CQ's handler. One goroutine owns it while it is not idle. The owner can change
-// inside a call of the handler: another goroutine enters by Follow, and the former owner leaves
-// without a further look at the CQ. The turn itself stays as it is meanwhile, so nothing is lost.
+// The turn of a CQ's handler. One goroutine owns the turn while the turn is not idle. The owner can
+// change inside a call of the handler: another goroutine enters by Follow, and the former owner
+// leaves without a further look at the CQ. The turn itself stays as it is meanwhile, so nothing is
+// lost.
 //
 //	              notify                    notify, owes
 //	┌────────┐ ─────────► ┌────────────┐ ────────────────► ┌─────────┐
@@ -53,18 +54,19 @@ type CQ struct {
 const (
 	handlerIdle int32 = iota
 	handlerRuns
-	handlerAgain // it runs, and has to run again
+	handlerAgain // the handler runs, and has to run again
 	turns
 )
 
-// The arrows of the drawing, but for Follow: turnNext[t] are those that can follow t.
+// turnNext[t] holds the states that can follow t, as drawn above; Follow changes no state.
 var turnNext = [turns][]int32{
 	handlerIdle:  {handlerRuns},
 	handlerRuns:  {handlerAgain, handlerIdle},
 	handlerAgain: {handlerRuns},
 }
 
-// pass moves the turn, and reports false where it is not from.
+// pass changes the turn from one state to another, and reports false if the turn is not in state
+// from.
 func (cq *CQ) pass(from, to int32) bool {
 	if !cq.turn.CompareAndSwap(from, to) {
 		return false
@@ -75,14 +77,15 @@ func (cq *CQ) pass(from, to int32) bool {
 	return true
 }
 
-// firstRing is how many completions a CQ has room for before it grows: many are never busy.
+// firstRing is how many completions a new CQ has room for. It is small because many CQs are never
+// busy; the ring grows.
 const firstRing = 8
 
 // ErrCQOverrun ends a QP when its completion finds no room in the CQ (RFC 5040 §8.1.1).
 var ErrCQOverrun = errors.New("rnic: completion queue overrun")
 
-// NewCQ returns a completion queue for depth completions. It never loses one: a QP that completes
-// more fails with ErrCQOverrun, and its flushed completions are kept.
+// NewCQ returns a completion queue for depth completions. No completion is ever lost: a QP that
+// completes more fails with ErrCQOverrun, and its flushed completions are kept.
 func (d *Device) NewCQ(depth int) *CQ {
 	depth = max(depth, 1)
 	return &CQ{depth: depth, ring: make([]WC, min(depth, firstRing)), wake: make(chan struct{}, 1)}
@@ -159,29 +162,31 @@ func (cq *CQ) Poll(wcs []WC) int {
 	return n
 }
 
-// SetHandler has f called after completions were added, with no lock held, at most one call at a
-// time per CQ; none is lost. It runs on the receive loop or the transmit loop of a QP, or inside
-// PollUntil, never inside PostSend. It must poll until the CQ is empty, must not block and must not
-// call Close or Disconnect (Abort is fine). f may post: posts made while a handler runs on the
-// receive loop of their QP leave in one batch when f returns.
+// SetHandler makes the CQ call f after completions were added, with no lock held, at most one call
+// at a time per CQ; no completion is lost. f runs on the receive loop or the transmit loop of a QP,
+// or inside PollUntil, never inside PostSend. f must poll until the CQ is empty, must not block and
+// must not call Close or Disconnect (Abort is fine). f may post: posts made while a handler runs on
+// the receive loop of their QP leave in one batch when f returns.
 func (cq *CQ) SetHandler(f func()) {
 	cq.SetLeader(func() bool { f(); return true })
 }
 
 // SetLeader is SetHandler with a function that can lose its turn to another goroutine, which calls
-// Follow. The former goroutine then returns false as soon as it can: before that it may wait, and
-// it uses nothing that belongs to the turn. f may be followed while CanFollow reports true.
+// Follow. f then returns false on the former goroutine as soon as it can: before that f may wait,
+// but must use nothing that belongs to the turn. Follow may be called while CanFollow reports true.
 func (cq *CQ) SetLeader(f func() (leads bool)) {
 	cq.handler.Store(&f)
 	cq.notify(nil)
 }
 
-// CanFollow is for the handler: it reports whether another goroutine can take over its turn.
+// CanFollow is for the handler: it reports whether another goroutine can take over the handler's
+// turn.
 func (cq *CQ) CanFollow() bool { return cq.follow != nil }
 
-// Follow takes over the turn of a handler that returns false, or will. It calls the handler, which
-// goes on, and then does all the other work of the former goroutine: where that received, Follow
-// receives until the QP ends or its own turn is taken over. It is called once for each false.
+// Follow takes over the turn of a handler that returns false, or will. It calls the handler for the
+// remaining completions, and then does all the other work of the former goroutine: if that
+// goroutine received, Follow receives until the QP ends or its own turn is taken over. Follow is
+// called once for each false.
 func (cq *CQ) Follow() {
 	follow := cq.follow // another goroutine can have the next turn
 	if _, leads := cq.runTurn(true); leads {
@@ -189,10 +194,10 @@ func (cq *CQ) Follow() {
 	}
 }
 
-// notify runs the handler when completions were added since it last began, or makes the goroutine
-// that runs it do so again. It reports whether it ran the handler, and whether the caller goes on:
-// leads is false if the turn was taken over, and follow has the rest of the caller's work. No lock
-// may be held.
+// notify runs the handler if completions were added since the handler last began. If another
+// goroutine runs the handler, notify makes that one run it again. ran: notify ran the handler
+// itself. leads is false if the turn was taken over, and follow has the rest of the caller's work.
+// No lock may be held.
 func (cq *CQ) notify(follow func()) (ran, leads bool) {
 	if cq.handler.Load() == nil || !cq.fresh.Load() {
 		return false, true
@@ -206,7 +211,7 @@ func (cq *CQ) notify(follow func()) (ran, leads bool) {
 	return cq.runTurn(false)
 }
 
-// runTurn calls the handler until it has had all completions, and ends the turn, which the caller
+// runTurn calls the handler until no new completions are left, and ends the turn, which the caller
 // owns. begun: a call of the handler has begun already.
 func (cq *CQ) runTurn(begun bool) (ran, leads bool) {
 	f := *cq.handler.Load()
@@ -234,9 +239,9 @@ func (cq *CQ) runTurn(begun bool) (ran, leads bool) {
 // owner clears fresh.
 func (cq *CQ) handling() bool { return cq.turn.Load() != handlerIdle }
 
-// settle returns once the handler has finished all completions added before the call.
-// Another goroutine may run it, with a round that began before them: the round after that has them.
-// It MUST NOT be called by the handler.
+// settle returns once the handler has finished all completions added before the call. Another
+// goroutine may run the handler in a round that began before the completions came: the next round
+// then handles them. The handler MUST NOT call settle.
 func (cq *CQ) settle() {
 	before := cq.rounds.Load()
 	cq.notify(nil)
@@ -282,7 +287,7 @@ func (cq *CQ) Wait(ctx context.Context) error {
 		}
 	}
 	cq.idle--
-	again := cq.idle > 0 // there may be enough for another waiter
+	again := cq.idle > 0 // another waiter may find completions too
 	cq.mu.Unlock()
 	if again {
 		cq.signal()

@@ -4,9 +4,9 @@ package rnic
 
 import "github.com/nfsrdma/nfsrdma/internal/tally"
 
-// Decisions counts the decisions of one mechanism, in three fields of uint64. Won: it acted, and
-// that paid. Lost: it acted in vain, or for too long. Passed: a backoff or a limit kept it from
-// acting. d.Since(before) returns the decisions between two counts.
+// Decisions counts the decisions of one mechanism, in three fields of uint64. Won: the mechanism
+// acted, and that paid. Lost: it acted in vain, or for too long. Passed: a backoff or a limit kept
+// the mechanism from acting. d.Since(before) returns the decisions between two counts.
 type Decisions = tally.Counts
 
 // A DecisionTable is a map of Decisions by the mechanism's name. t.Add(name, d) and t.AddAll(other)

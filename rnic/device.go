@@ -42,7 +42,7 @@ type Caps struct {
 	RDMARead       bool   // OpRead is served
 	RemoteInval    bool   // OpSendInvalidate is served
 	Immediate      bool   // OpImmediate is served
-	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and those with an event are served
+	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and their variants with an event are served
 	Atomics        bool   // the atomic operations are served: atomic among the device's QPs only
 	MaxIRD, MaxORD int
 	MaxMessage     uint64 // in one Send, Write or Read, in bytes
@@ -52,9 +52,9 @@ type Caps struct {
 // Caps returns the device's features.
 func (d *Device) Caps() Caps { return d.caps }
 
-// Mechanisms counts the decisions of the provider's mechanisms for the device's QPs since it was
-// opened: spin, block, yield, poller_mask, caller_receive, run_on_receiver and early_flush for
-// iWARP over TCP, none for others. The caller owns the table.
+// Mechanisms returns the decision counts of the provider's mechanisms for the device's QPs since
+// the device was opened: spin, block, yield, poller_mask, caller_receive, run_on_receiver and
+// early_flush for iWARP over TCP, none for others. The caller owns the table.
 func (d *Device) Mechanisms() DecisionTable { return d.tally.Table() }
 
 // stagShards is the number of shards in the STag table, so that look-ups by different QPs seldom

@@ -33,7 +33,7 @@ type MR struct {
 
 var errMRValid = errors.New("rnic: the memory region is valid; invalidate it first")
 
-// STag returns the region's name; Rereg changes it.
+// STag returns the region's STag; Rereg changes it.
 func (mr *MR) STag() STag { return STag(mr.stag.Load()) }
 
 // Base returns the tagged offset of the first byte.
@@ -105,8 +105,8 @@ func (mr *MR) Divert(buf []byte) bool {
 	return ok
 }
 
-// release returns once no pending transmission points into the memory that mr had. An mr already
-// invalid needs it too: the goroutine that invalidated it may still be short of its release.
+// release returns once no pending transmission points into mr's former memory. Call it for an
+// already invalid mr too: the goroutine that invalidated mr may not have finished its own release.
 func (mr *MR) release() {
 	if mr.pins.Load() == 0 {
 		return

@@ -60,7 +60,7 @@ func (pd *PD) sole(qp *QP) bool {
 	return ok && len(pd.qps) == 1
 }
 
-// each returns the QPs of the PD.
+// each returns all QPs of the PD.
 func (pd *PD) each() []*QP {
 	pd.mu.Lock()
 	defer pd.mu.Unlock()

@@ -45,7 +45,7 @@ func get(pool *sync.Pool, size int) []byte {
 	return make([]byte, size)
 }
 
-// Put returns a buffer from Get, GetFor, or a completion to the pool; it must not be used after
+// Put returns a buffer from Get, GetFor, or a completion to the pool; b must not be used after
 // that. Slices with other capacities than the pool's are dropped.
 func (p *BufferPool) Put(b []byte) {
 	// A pointer, because storing a slice would copy it to the heap.

@@ -8,7 +8,8 @@ import (
 )
 
 // postings holds reused lists of checked work requests. A list passed through an interface escapes
-// to the heap; with these, PostSend's argument need not.
+// to the heap; these lists are passed on instead of PostSend's argument, which can then stay on the
+// stack.
 var postings = sync.Pool{New: func() any { return new([]Posted) }}
 
 // PostSend queues the work requests, all or none, in order. It never blocks: if no other goroutine
@@ -99,8 +100,8 @@ func (qp *QP) checkSink(wr *SendWR) error {
 	return nil
 }
 
-// sum returns the length of a message gathered from sgl. Only this function adds it up, because a
-// large Write may have a thousand slices.
+// sum returns the length of a message gathered from sgl. Only this function adds up the length,
+// because a large Write may have a thousand slices.
 func sum(sgl [][]byte) (n uint32, err error) {
 	var bytes uint64
 	for _, b := range sgl {

@@ -18,7 +18,7 @@ type Provider interface {
 	// Caps returns the features of this provider's QPs; it does not change.
 	Caps() Caps
 
-	// NewEndpoint makes the provider's half of a QP, not connected. The Endpoint holds q for life,
+	// NewEndpoint makes the provider's half of an unconnected QP. The Endpoint holds q for life,
 	// and starts no goroutine before it is connected.
 	NewEndpoint(q *ProviderQP, cfg QPConfig) (Endpoint, error)
 
@@ -32,8 +32,8 @@ type Provider interface {
 	Listen(s Service, network, addr string) (Listener, error)
 }
 
-// A StreamProvider is a Provider with byte streams as connections, one for each QP. They can be
-// made elsewhere: over TLS, in a simulation. Datagram providers do not implement it.
+// A StreamProvider is a Provider with byte streams as connections, one for each QP. The streams can
+// be made elsewhere: over TLS, in a simulation. Datagram providers do not implement StreamProvider.
 type StreamProvider interface {
 	Provider
 
@@ -58,8 +58,8 @@ type Endpoint interface {
 	// returns when the QP has ended; if ctx ends first, the QP ends at once.
 	Disconnect(ctx context.Context) error
 
-	// Abort begins to end the QP, with err as its cause unless it has one. It does not wait. A CQ
-	// handler may call it.
+	// Abort begins to end the QP, with err as its cause unless the QP has a cause already. It does
+	// not wait. A CQ handler may call it.
 	Abort(err error)
 
 	// Wait returns when all goroutines of the endpoint have ended.
@@ -88,8 +88,8 @@ type Scheduler interface {
 	Endpoint
 
 	// PollUntil runs the receive side of the QP, and the CQ handlers, on the caller's goroutine
-	// until done returns true. It does so only if no other goroutine does, and as long as it can.
-	// It may return early: the caller checks done.
+	// until done returns true. It does so only if no other goroutine receives. It may return early:
+	// the caller checks done.
 	PollUntil(done func() bool)
 
 	// EnsureReceiver makes the provider run the receive side if no goroutine does.
@@ -129,7 +129,8 @@ type ConnRequest interface {
 	RemoteAddr() net.Addr
 
 	// NetConn returns the request's connection of the operating system, for queries to the system;
-	// nil if it has none for itself alone. It MUST NOT be read, written or closed.
+	// nil if the request has no connection for itself alone. The connection MUST NOT be read,
+	// written or closed.
 	NetConn() net.Conn
 
 	// IRD returns the number of our concurrent RDMA Reads accepted by the peer; 0 also if not
@@ -141,7 +142,7 @@ type ConnRequest interface {
 
 	// Accept accepts the request and brings qp to RTS. Receives that the peer may use at once must
 	// be posted before. A UD qp in RTS, on the request's address, stays unchanged: the peer learns
-	// its number, as others have. The peer's first message identifies the peer's QP.
+	// its number, as earlier peers have. The peer's first message identifies the peer's QP.
 	Accept(qp *QP, p ConnParams) error
 
 	// Reject refuses the request, with bytes for the peer's ULP.

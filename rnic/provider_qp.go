@@ -61,7 +61,7 @@ func (q *ProviderQP) Pin(mr *MR)   { mr.pins.Add(1) }
 func (q *ProviderQP) Unpin(mr *MR) { mr.pins.Add(-1) }
 
 // Atomic replaces the eight bytes at tagged offset to, an integer in this machine's byte order,
-// with f's result, atomically among all QPs of the device. It returns the value before (RFC 7306
+// with f's result, atomically among all QPs of the device. It returns the former value (RFC 7306
 // §5.3). An offset that is not a multiple of eight is a fault.
 func (q *ProviderQP) Atomic(s STag, to uint64, f func(uint64) uint64) (before uint64, fault MemFault) {
 	mr := q.dev.stags.lookup(s)
@@ -112,8 +112,8 @@ func (q *ProviderQP) Notify() bool {
 }
 
 // Lead is Notify for a goroutine that can be followed: leads is false if another goroutine has
-// taken over the handler's turn. That one calls follow after the handler, for the rest of the
-// caller's work; the caller only returns. A QP with two CQs is not followed.
+// taken over the handler's turn. The new goroutine calls follow after the handler, for the rest of
+// the caller's work; the caller only returns. A QP with two CQs is not followed.
 func (q *ProviderQP) Lead(follow func()) (ran, leads bool) {
 	if q.recvCQ != q.sendCQ {
 		return q.Notify(), true
@@ -152,7 +152,7 @@ type Connected struct {
 }
 
 // Established brings an idle QP to RTS. It returns false if the QP was closed meanwhile, or is
-// connected.
+// already connected.
 func (q *ProviderQP) Established(c Connected) bool {
 	qp := (*QP)(q)
 	qp.mu.Lock()
@@ -203,10 +203,10 @@ func (q *ProviderQP) Resolved(peer AddressHandle) {
 	qp.peer = peer
 }
 
-// Fail ends a connected QP with err as its cause. The first cause wins, and Fail reports whether it
-// was this one. With tell the provider sends the peer an error report until Ended. io.EOF after
-// Disconnect is the end wanted by both sides, and leaves no error. The provider must then flush
-// posted work: SendQueue.Flush, and Flushed.
+// Fail ends a connected QP with err as its cause. The first cause wins, and Fail reports whether
+// err is that cause. With tell the provider sends the peer an error report until Ended. io.EOF
+// after Disconnect is the end wanted by both sides, and leaves no error. The provider must then
+// flush posted work: SendQueue.Flush, and Flushed.
 func (q *ProviderQP) Fail(err error, tell bool) bool {
 	qp := (*QP)(q)
 	qp.mu.Lock()

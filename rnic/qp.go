@@ -18,7 +18,7 @@ type QP struct {
 	pd             *PD
 	sendCQ, recvCQ *CQ
 	ep             Endpoint
-	scheduler      Scheduler // ep, or nil if it is none
+	scheduler      Scheduler // ep, or nil if ep is no Scheduler
 
 	rq      recvQueue   // has its own lock
 	sources atomic.Bool // connected.Sources, for each post
@@ -28,7 +28,7 @@ type QP struct {
 
 	mu        sync.Mutex
 	state     State // guarded by mu, as is all below
-	failed    bool  // it has a cause to end: err
+	failed    bool  // the QP has a cause to end: err
 	err       error
 	connected Connected // zero before the connection
 	peer      AddressHandle
@@ -53,9 +53,9 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	return qp, nil
 }
 
-// Disconnect ends the connection in order: it refuses new posts, drains accepted work, notifies the
-// peer, and awaits the peer's own end. If ctx ends first, the connection is closed at once and
-// ctx's error returned. A CQ handler must not call it.
+// Disconnect ends the connection in an orderly way: it refuses new posts, drains accepted work,
+// notifies the peer, and awaits the peer's own end. If ctx ends first, the connection is closed at
+// once and ctx's error returned. A CQ handler must not call it.
 func (qp *QP) Disconnect(ctx context.Context) error {
 	qp.mu.Lock()
 	ok := qp.becomeClosing()
@@ -94,7 +94,7 @@ func (qp *QP) Abort(err error) {
 	qp.rq.flush(qp)
 	qp.pd.detach(qp)
 	close(qp.done)
-	qp.tails.Go(func() { qp.recvCQ.notify(nil) }) // not here: the caller may hold locks
+	qp.tails.Go(func() { qp.recvCQ.notify(nil) }) // on another goroutine, because the caller may hold locks
 }
 
 // idleOrErr refuses a QP that is connected or closed already.
@@ -109,16 +109,16 @@ func (qp *QP) idleOrErr() error {
 // have processed that.
 func (qp *QP) Done() <-chan struct{} { return qp.done }
 
-// Err returns why the QP ended: nil while it has not, or after Disconnect; io.EOF if the peer
-// closed in order; ErrClosed after Close; a PeerError for a fault reported by the peer; a
-// provider's error for a fault found here; or one that wraps ErrConnLost.
+// Err returns why the QP ended: nil while it has not, or after Disconnect; io.EOF after the peer's
+// orderly end; ErrClosed after Close; a PeerError for a fault reported by the peer; a provider's
+// error for a fault found here; or one that wraps ErrConnLost.
 func (qp *QP) Err() error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	return qp.err
 }
 
-// Moved returns the progress of posted work in bytes: those taken by the network, and those
+// Moved returns the progress of posted work: the number of bytes taken by the network, and of bytes
 // received for our RDMA Reads. Unrequested data from the peer does not count. If work is
 // outstanding and Moved does not grow, the peer is making no progress.
 func (qp *QP) Moved() uint64 { return qp.ep.Moved() }

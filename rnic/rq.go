@@ -25,7 +25,7 @@ type recvRun struct {
 	n int
 }
 
-// takes reports whether wr equals those of the run.
+// takes reports whether wr equals the receives of the run.
 func (r *recvRun) takes(wr *RecvWR) bool {
 	return r.Pool != nil && r.Pool == wr.Pool && r.ID == wr.ID && r.Buf == nil && wr.Buf == nil
 }
@@ -34,7 +34,7 @@ func (rq *recvQueue) init(depth int) {
 	rq.depth = max(depth, 1)
 }
 
-// post queues receives, all or none. first: there were none before.
+// post queues receives, all or none. first: the queue was empty before.
 func (rq *recvQueue) post(wrs []RecvWR) (first bool, err error) {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

@@ -3,13 +3,13 @@
 package rnic
 
 // PollUntil receives on the caller's goroutine until done reports true, and runs the CQ handlers
-// meanwhile. It is for a goroutine that has posted, and would otherwise sleep until a CQ handler
-// has the answer. done is called after each batch of messages.
+// meanwhile. PollUntil is for a goroutine that has posted, and would otherwise sleep until a CQ
+// handler has the answer. done is called after each batch of messages.
 //
 // PollUntil may return before done reports true, because another goroutine receives or the provider
 // wants its receive loop back; the caller then waits as it would without PollUntil. It may return
 // up to some milliseconds after the caller would have stopped waiting. The caller holds no lock
-// that a handler takes, and done must not wait for one for long.
+// that a handler takes, and done must not wait long for such a lock.
 //
 // It needs QPConfig.Waiting. A goroutine that waits without PollUntil calls EnsureReceiver once
 // Waiting reports true, or no goroutine might receive. done reports true once the answer is there,

@@ -10,12 +10,12 @@ type Posted struct {
 	Bytes uint32 // message length: sum of SGL; a Read's Length; 8 for Immediate Data and atomics
 }
 
-// A SendEntry is a posted work request in progress. T is the provider's data for it.
+// A SendEntry is a posted work request in progress. T is the provider's data for the entry.
 type SendEntry[T any] struct {
 	SendWR
 	Bytes    uint32 // message length
 	Internal bool   // posted by the provider itself, and not reported to the ULP
-	Done     bool   // completes as soon as all older ones have
+	Done     bool   // completes as soon as all older entries have
 	Status   Status // valid when Done
 	Value    uint64 // atomic operation: the value before
 	P        T      // when pushed, as left by an earlier entry
@@ -23,7 +23,7 @@ type SendEntry[T any] struct {
 
 // A SendQueue is the ring of one QP's posted work. Entries [head, next) have been begun or are
 // done, and wait for older ones; [next, tail) have not been begun. The indexes only grow and are
-// masked on use. It has no lock: its owner guards it.
+// masked on use. A SendQueue has no lock: its owner guards it.
 type SendQueue[T any] struct {
 	// set once
 	depth int
@@ -148,7 +148,7 @@ func (sq *SendQueue[T]) Retire(internal func(Status)) (fits bool) {
 }
 
 // vacate returns the chunk before head to the pool once its last entry, or the whole queue's, has
-// been retired. No entry outside [head, tail) is in use, and the chunk holds none of those.
+// been retired. The chunk holds no entry in [head, tail), so no entry of the chunk is in use.
 func (sq *SendQueue[T]) vacate() {
 	if sq.head%sendChunkEntries == 0 || sq.head == sq.tail {
 		c := &sq.ring[((sq.head-1)&sq.mask)/sendChunkEntries]

@@ -19,8 +19,8 @@ type Access uint8
 // Access rights, to be or'ed.
 const (
 	LocalWrite   Access = 1 << iota // sink of our own RDMA Reads
-	RemoteRead                      // the peer may RDMA Read it
-	RemoteWrite                     // the peer may RDMA Write it
+	RemoteRead                      // the peer may read the region by RDMA Read
+	RemoteWrite                     // the peer may write to the region by RDMA Write
 	RemoteAtomic                    // the peer may do atomic operations on it
 )
 
@@ -88,11 +88,11 @@ type SendWR struct {
 
 	// Source, if not nil, supplies the payload of a Write. SGL then reserves memory for it, which
 	// the provider may overwrite with the payload or leave unchanged. Consecutive Writes may share
-	// a Source. It must not change for as long as SGL must not.
+	// a Source. Source must not change for as long as SGL must not.
 	Source Source
 
 	RemoteSTag STag   // Write: target; Read: source; atomics: operand
-	RemoteTO   uint64 // tagged offset in it
+	RemoteTO   uint64 // tagged offset in the STag's region
 
 	Invalidate STag // OpSendInvalidate, OpSendSEInvalidate: the peer's STag
 
@@ -110,7 +110,8 @@ type SendWR struct {
 	Hint       Hint // the zero value is right for most
 }
 
-// A Hint lets a provider save work. Without it all is the same, but later or more expensive.
+// A Hint lets a provider save work. Without the hint the result is the same, but later or more
+// expensive.
 type Hint uint8
 
 // The hints of a work request.
@@ -125,14 +126,14 @@ const (
 )
 
 // A Source supplies bytes, for example a file's, that reach this process's memory just before they
-// are sent. It supplies them in order.
+// are sent. It supplies the bytes in order.
 type Source interface {
 	// ReadFull copies the next len(p) bytes to p. It does not wait.
 	ReadFull(p []byte) error
 }
 
-// An AddressHandle is a datagram's destination: a peer's QP, and the key it requires. It must not
-// change for as long as a SendWR that names it must not.
+// An AddressHandle is a datagram's destination: a peer's QP, and the key required there. An
+// AddressHandle must not change for as long as a SendWR that names it must not.
 type AddressHandle struct {
 	Addr netip.Addr
 	QPN  uint32 // 24 bits; 0xffffff for all members of the group Addr
@@ -140,8 +141,8 @@ type AddressHandle struct {
 }
 
 // A RecvWR is one buffer for one inbound Send: Buf, or one from Pool, taken when the Send begins to
-// arrive. The completion passes that one to the ULP as WC.Buf, to be put back into the Pool. A
-// flushed receive has none.
+// arrive. The completion passes the Pool's buffer to the ULP as WC.Buf, to be put back into the
+// Pool. A flushed receive has no such buffer.
 type RecvWR struct {
 	ID   uint64
 	Buf  []byte
@@ -156,7 +157,7 @@ const (
 	WCSuccess  Status = iota
 	WCFlushErr        // the QP failed or was closed before the work was done
 	WCLocErr          // the work request itself was wrong
-	WCRemErr          // the peer refused it (see QP.Err)
+	WCRemErr          // the peer refused the work (see QP.Err)
 )
 
 // A WC is a work completion.
@@ -169,8 +170,8 @@ type WC struct {
 	Buf         []byte // OpRecv of a Send: the buffer of the receive
 	Invalidated STag   // OpRecv: our STag invalidated by the peer, or 0
 	Solicited   bool   // OpRecv: the Send asked for an event
-	// Immediate, for a receive: Immediate Data is in Value. OpRecv with no Buf: only that came, and
-	// the buffer is unchanged.
+	// Immediate, for a receive: Immediate Data is in Value. OpRecv with no Buf: only Immediate Data
+	// came, and the receive's buffer is unchanged.
 	Immediate bool
 	// SrcQP, for a UD receive, is the sending QP; its address is in the GRH before the payload.
 	SrcQP uint32
@@ -201,9 +202,9 @@ type DeviceConfig struct {
 	Markers       bool // iWARP: request MPA markers from the peer
 
 	// BlockThreads makes a goroutine that waits in QP.PollUntil block its OS thread for up to 5 ms
-	// instead of parking. It then also keeps a processor of Go's scheduler (GOMAXPROCS; at most
-	// half of them). It suits processes that do little except wait for one reply after another:
-	// they get each reply sooner. iWARP only.
+	// instead of parking. The thread then also keeps a processor of Go's scheduler (GOMAXPROCS; at
+	// most half of them). BlockThreads suits processes that do little except wait for one reply
+	// after another: they get each reply sooner. iWARP only.
 	BlockThreads bool
 
 	// Dial makes the TCP connections for Connect, for example through a proxy or from another
@@ -227,7 +228,7 @@ type QPConfig struct {
 	SQDepth, RQDepth int
 
 	// Waiting reports whether any goroutine waits for messages from this QP. With it, QP.PollUntil
-	// can replace the provider's receive loop. It takes no lock held while posting.
+	// can replace the provider's receive loop. Waiting must take no lock held while posting.
 	Waiting func() bool
 }
 
@@ -271,7 +272,7 @@ func (e *RejectError) Error() string { return "rnic: connection refused by the p
 type PeerError interface {
 	error
 
-	// RefusedSTag returns the peer's STag that it refused us; false if it refused something else,
-	// or did not name it.
+	// RefusedSTag returns the peer's STag that it refused us; false if the peer refused something
+	// else, or did not name the STag.
 	RefusedSTag() (stag uint32, ok bool)
 }
