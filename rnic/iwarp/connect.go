@@ -22,9 +22,9 @@ var (
 	errIRD         = term.New(term.MPAIRD, "the peer wants to read deeper than our IRD")
 )
 
-// Connect dials addr ("host:port", TCP) and does MPA start-up as initiator.
-// After a failure the QP is as it was and may be tried again, unless its RTR
-// (ConnOptions.RTR) did not get through: then it has ended.
+// Connect dials addr ("host:port", TCP) and does MPA start-up as initiator. After a failure the QP
+// is unchanged and may be tried again, unless its RTR (ConnOptions.RTR) did not get through: then
+// the QP has ended.
 func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()
@@ -35,8 +35,8 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 	return p.initiate(ctx, ep.(*stream), c, cp)
 }
 
-// ConnectOver is Connect on an existing connection: the initiator is the end that sends the
-// Request, not the one that dialed.
+// ConnectOver is Connect on an existing connection: the initiator is the side that sends the
+// Request, even if the other side dialed.
 func (p *provider) ConnectOver(ctx context.Context, ep rnic.Endpoint, c net.Conn, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()
@@ -49,8 +49,9 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		c.Close()
 		return err
 	}
-	// Only a deadline wakes a read of a net.Conn; start clears it. If stop comes too
-	// late, the deadline may hit the stream that was just agreed on, so the end of ctx wins.
+	// Only a deadline wakes a read of a net.Conn; start clears the deadline. If stop comes too
+	// late, the deadline may hit the stream just agreed on, so the connection is given up when ctx
+	// has ended.
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
 	ses, err := p.request(c, &cp, opt.RTR)
 	if !stop() && err == nil {
@@ -68,8 +69,8 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 		}
 		return err
 	}
-	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. Linux siw sends the
-	// Reply before its socket is turned over to FPDUs, and can miss the wake-up of an early FPDU.
+	// RFC 5044 §7.1.2 lets the initiator send as soon as it has the Reply. But Linux siw sends the
+	// Reply before its socket is switched to FPDUs, and can miss the wake-up of an early FPDU.
 	holdBack(ctx, s, opt.Settle)
 	if ses.rtr != 0 {
 		return s.sayReady(ctx, ses.opened)
@@ -77,7 +78,7 @@ func (p *provider) initiate(ctx context.Context, s *stream, c net.Conn, cp rnic.
 	return nil
 }
 
-// holdBack waits for the time that the peer might need to turn to FPDUs.
+// holdBack waits as long as the peer might need to switch to FPDUs.
 func holdBack(ctx context.Context, s *stream, d time.Duration) {
 	if d == 0 {
 		d = settleTime
@@ -118,8 +119,8 @@ func (p *provider) request(c net.Conn, cp *rnic.ConnParams, rtr RTR) (*session, 
 	crc := req.CRC || rep.CRC
 	s := &session{conn: c, early: early, ird: ird, ord: ord, private: rep.PrivateData,
 		modes: core.Modes{CRC: crc, WholeTrailer: crc, SendMarkers: rep.Markers, RecvMarkers: req.Markers}}
-	// The Reply is the end of the negotiation: there is no third frame in which to ask for less.
-	// We keep to the peer's IRD ourselves, by a lower ORD.
+	// The Reply is the end of the negotiation: there is no third frame in which to ask for less. So
+	// we keep to the peer's IRD by a lower ORD.
 	if o := rep.Enhanced.ORD; o != mpa.NotNegotiated && int(o) > ird { // RFC 6581 §9.1 [R5040-275]
 		return nil, refuseStream(s, errIRD)
 	}

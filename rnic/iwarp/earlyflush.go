@@ -10,18 +10,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// An earlyFlush makes replies leave before the batch is done, once for a batch. A
-// third part would be one more system call, and might wake the peer once more.
+// An earlyFlush makes replies leave before the batch is done, once for a batch. A third part of the
+// batch would cost one more system call, and might wake the peer once more.
 type earlyFlush struct {
-	latest *atomic.Pointer[earlyFlush] // set once: of the device's stream with the latest batch
-	row    lead.Row                    // of batches with none of another stream between them
-	next   atomic.Int64                // the time, in clock's ns; 0: not before all handlers have run
+	latest *atomic.Pointer[earlyFlush] // set once; holds the earlyFlush of the device's stream with the latest batch
+	row    lead.Row                    // batches without a batch of another stream between them
+	next   atomic.Int64                // when posted work may leave, in clock's ns; 0: after all handlers have run
 
 	tally tally.Counter // won: posted work could leave
 }
 
-// begin starts a batch: its handlers are about to run. Beside other streams of the device a batch
-// leaves whole, because the processors have enough to do and a part is one more system call.
+// begin starts a batch: its handlers are about to run. With other active streams on the device a
+// batch leaves whole: the processors are busy anyway, and a part costs one more system call.
 func (p *earlyFlush) begin() {
 	others := p.latest.Load() != p
 	if others {
@@ -48,5 +48,5 @@ func (p *earlyFlush) due() bool {
 
 var clockStart = time.Now()
 
-// clock is nanoseconds since the process began.
+// clock returns the nanoseconds since the process began.
 func clock() int64 { return int64(time.Since(clockStart)) }

@@ -19,7 +19,7 @@ var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rni
 // transmit loop does the rest. It never blocks.
 func (s *stream) fail(err error) { s.end(err, false) }
 
-// Abort is fail without grace for unsent work, but for a Terminate.
+// Abort is fail without grace time for unsent work; only a Terminate still gets grace time.
 func (s *stream) Abort(err error) { s.end(err, true) }
 
 func (s *stream) end(err error, quick bool) {
@@ -42,17 +42,17 @@ func (s *stream) end(err error, quick bool) {
 	}
 	s.last = fault
 	if s.link != nil {
-		s.link.conn().SetWriteDeadline(past) // a waiting transmitter wakes
+		s.link.conn().SetWriteDeadline(past) // wakes a transmitter waiting for room
 		s.wakeTx()
-		s.right.notify() // to read the end of the input
+		s.right.notify() // so that the loop reads the end of the input
 	}
 }
 
-// sendFailed is for an error of the transmitter. If the peer has said why it ends the stream, the
-// input has that better reason.
+// sendFailed ends the stream after a transmitter error. If the peer has reported why it ends the
+// stream, the input holds that report, which is the better cause.
 func (s *stream) sendFailed(err error) {
 	if errors.Is(err, rnic.ErrConnLost) && !s.q.Failed() {
-		s.right.notify() // the end of the input is awaited
+		s.right.notify() // the loop has to read the end of the input
 		t := time.NewTimer(peerReasonTime)
 		defer t.Stop()
 		select {
@@ -66,9 +66,9 @@ func (s *stream) sendFailed(err error) {
 // teardown runs on the transmit loop, once: nothing is placed or sent any more,
 // all work completes, the peer gets a Terminate, the socket is closed.
 func (s *stream) teardown() {
-	// No more is sent, no more is placed, then all work completes: in this order, so that flushed
-	// work is no longer in use. The ULP has its buffers again after Flushed, however long the peer
-	// takes to read the Terminate below.
+	// In this order: transmission ends, placement ends, all work completes. So flushed work is no
+	// longer in use. The ULP has its buffers again after Flushed, however long the peer takes to
+	// read the Terminate below.
 	rest := s.tx.stop()
 	s.rx.stop()
 	s.work.Flush()
@@ -78,7 +78,7 @@ func (s *stream) teardown() {
 	last, quick := s.last, s.quick
 	conn := s.link.conn()
 	if !quick {
-		// Overrides the write deadline of the past that has woken a waiting transmitter.
+		// This replaces the expired write deadline that has woken a waiting transmitter.
 		conn.SetDeadline(time.Now().Add(graceTime))
 	}
 	s.mu.Unlock()
@@ -93,8 +93,8 @@ func (s *stream) teardown() {
 	s.q.Ended()
 }
 
-// sendTerminateAndFIN sends the Terminate, if there is one to send, then FIN. A responder
-// that has had no valid FPDU sends none (RFC 5044 §7.1.2 rule 4).
+// sendTerminateAndFIN sends the Terminate, if there is one to send, then FIN. A responder without a
+// valid FPDU so far sends no Terminate (RFC 5044 §7.1.2 rule 4).
 func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 	if last != nil && !s.work.Gated() {
 		s.tx.mu.Lock()
@@ -105,14 +105,14 @@ func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 	s.link.closeWrite()
 }
 
-// Disconnect drains accepted work, sends FIN and awaits the peer's.
+// Disconnect drains accepted work, sends FIN and awaits the peer's FIN.
 func (s *stream) Disconnect(ctx context.Context) error {
 	// From here PostSend is refused, and accepted work still goes out.
 	drained := s.work.Close()
 	done := s.q.QP().Done()
 	select {
 	case <-drained:
-		// Through the transmit loop, which sends it after the last batch.
+		// FIN goes through the transmit loop, and so after the last batch.
 		s.finish()
 	case <-done:
 		return s.q.QP().Err()
@@ -130,9 +130,9 @@ func (s *stream) Disconnect(ctx context.Context) error {
 	}
 }
 
-// dropUnsent makes Close discard the bytes in the socket that the peer has not taken. Without it
-// the kernel goes on sending for minutes. A late copy of a call could then be executed after the
-// same call has been retried, and executed, over another connection.
+// dropUnsent makes Close discard the bytes in the socket that the peer has not taken. Without
+// dropUnsent the kernel continues to send for minutes. A late copy of a call could then be executed
+// after its retry over another connection.
 func dropUnsent(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
@@ -145,7 +145,7 @@ func (s *stream) finish() {
 	s.finDue = true
 	s.mu.Unlock()
 	s.wakeTx()
-	s.right.notify() // the peer's FIN is awaited
+	s.right.notify() // the loop has to read the peer's FIN
 }
 
 // takeFIN reports, once, that FIN is due.

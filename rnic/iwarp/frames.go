@@ -14,9 +14,9 @@ import (
 
 var errPrivateData = fmt.Errorf("rnic: more than %d bytes of private data", privateDataMax)
 
-// readFrame reads one start-up frame. It checks the header byte by byte as it
-// comes, and never reads more than the longest frame. rest is the bytes after the frame.
-// The caller has set the deadline, one for the whole frame.
+// readFrame reads one start-up frame. It checks the header byte by byte as the bytes come, and
+// never reads more than the longest frame. rest holds the bytes after the frame. The caller has set
+// one deadline for the whole frame.
 func readFrame(c net.Conn, reply bool) (f mpa.Frame, rest []byte, err error) {
 	buf := make([]byte, mpa.FrameMax)
 	n := 0
@@ -37,7 +37,7 @@ func readFrame(c net.Conn, reply bool) (f mpa.Frame, rest []byte, err error) {
 	}
 }
 
-// depths are the local limits for a connection.
+// depths returns the local IRD and ORD limits for a connection.
 func (p *provider) depths(c *rnic.ConnParams) (ird, ord int, err error) {
 	if len(c.PrivateData) > privateDataMax {
 		return 0, 0, errPrivateData

@@ -21,7 +21,7 @@ type provider struct {
 	// set once
 	cfg rnic.DeviceConfig
 
-	latest atomic.Pointer[earlyFlush] // of the stream that had the latest batch
+	latest atomic.Pointer[earlyFlush] // the earlyFlush of the stream with the latest batch
 }
 
 var _ rnic.StreamProvider = (*provider)(nil)
@@ -39,7 +39,7 @@ func Open(cfg rnic.DeviceConfig) *rnic.Device {
 	return rnic.NewDevice(&provider{cfg: cfg})
 }
 
-// readDepth returns a depth of the read queues within its limits; 0 asks for the default.
+// readDepth returns n, limited to valid depths of the read queues; the default for 0.
 func readDepth(n int) int {
 	if n <= 0 {
 		return defaultReads
@@ -54,7 +54,7 @@ func (p *provider) Caps() rnic.Caps {
 		MaxMessage: 1<<32 - 1, MaxPrivateData: privateDataMax}
 }
 
-// handshakeTimeout is the deadline of MPA start-up for one role.
+// handshakeTimeout returns the time for MPA start-up in one role.
 func (p *provider) handshakeTimeout(role time.Duration) time.Duration {
 	if p.cfg.HandshakeTimeout > 0 {
 		return p.cfg.HandshakeTimeout
@@ -64,16 +64,16 @@ func (p *provider) handshakeTimeout(role time.Duration) time.Duration {
 
 // ConnOptions are the options of one connection, passed by value in rnic.ConnParams.Provider.
 type ConnOptions struct {
-	// Settle is how long Connect holds back the first FPDU after the peer's
-	// Reply. A Linux siw responder that is still turning its socket over to FPDUs
-	// can miss the wake-up of an early one. 0: 2 ms; negative: none.
+	// Settle is how long Connect holds back the first FPDU after the peer's Reply. A Linux siw
+	// responder that is still switching its socket to FPDUs can miss the wake-up of an early FPDU.
+	// 0: 2 ms; negative: none.
 	Settle time.Duration
 
-	// RTR makes Connect announce the peer-to-peer model and begin with one of these
-	// messages, so that the responder may be the first to send (RFC 6581). 0: the
-	// client-server model, in which the initiator's ULP speaks first, as in RPC.
-	// For Accept it is the kinds to choose from when the peer wants that model; 0: any.
-	// Accept chooses the cheapest, and any valid message then opens the way back.
+	// RTR makes Connect announce the peer-to-peer model and begin with one of these messages, so
+	// that the responder may be the first to send (RFC 6581). 0: the client-server model, in which
+	// the initiator's ULP speaks first, as in RPC. For Accept, RTR holds the kinds to choose from
+	// when the peer wants the peer-to-peer model; 0: any. Accept chooses the cheapest kind, and any
+	// valid message then lets the responder send.
 	RTR RTR
 }
 
@@ -82,7 +82,7 @@ var (
 	errForeignQP = errors.New("rnic: a QP of another provider")
 )
 
-// optionsOf is the options of this provider, all zero when there are none.
+// optionsOf returns p's options for this provider, all zero if p has no options.
 func optionsOf(p *rnic.ConnParams) (o ConnOptions, err error) {
 	if p.Provider == nil {
 		return o, nil

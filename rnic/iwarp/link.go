@@ -9,28 +9,28 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A link carries the bytes of one stream. read and the three that send are called
-// from one goroutine at a time each.
+// A link carries the bytes of one stream. At any time at most one goroutine calls read, and at most
+// one calls a method that sends.
 type link interface {
-	// read blocks until there are bytes, or s has nothing to read for.
+	// read blocks until there are bytes, or s wants no bytes.
 	read(s sink) (int, error)
 	// writev hands over as much of pieces, at most core.MaxPieces, as the connection takes now;
-	// full: it takes no more, and waitWritable is next. It never blocks. Only a *tcpLink gets
-	// pieces of a Source.
+	// full: the connection takes no more, and waitWritable must follow. writev never blocks. Only a
+	// *tcpLink gets pieces of a Source.
 	writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error)
-	// waitWritable blocks until writev can make headway.
+	// waitWritable blocks until writev can hand over more bytes.
 	waitWritable() error
-	// write blocks until p is handed over, after all that writev took.
+	// write blocks until p is handed over, after all bytes taken by writev.
 	write(p []byte) error
-	// inline reports that bytes which writev took leave without waitWritable, so that any
-	// goroutine may call it, and that read does not hold the sink while it waits.
+	// inline reports whether the bytes taken by writev leave without waitWritable. If so, any
+	// goroutine may call writev, and read does not hold the sink while it waits.
 	inline() bool
-	// mss is the effective maximum segment size, in bytes.
+	// mss returns the effective maximum segment size, in bytes.
 	mss() int
-	// conn is for deadlines, addresses and closing.
+	// conn returns the connection, for deadlines, addresses and closing.
 	conn() net.Conn
-	// closeWrite ends the stream after all that was handed over. It is for the transmit loop,
-	// for it may have to wait for the peer.
+	// closeWrite ends the stream after the bytes handed over. Only the transmit loop calls it,
+	// because it may have to wait for the peer.
 	closeWrite() error
 }
 
@@ -41,7 +41,8 @@ type sink interface {
 	blocksThread() bool
 }
 
-// newLink returns a quick link for TCP and a ReadyConn, and a plain one for any other connection.
+// newLink returns a tcpLink for TCP, a readyLink for a ReadyConn, and a plainLink for any other
+// connection.
 func newLink(c net.Conn) (link, error) {
 	switch c := c.(type) {
 	case *net.TCPConn:
@@ -52,5 +53,5 @@ func newLink(c net.Conn) (link, error) {
 	return &plainLink{c: c}, nil
 }
 
-// past is a deadline that has gone by: it ends a wait.
+// past is an expired deadline: setting it ends a wait.
 var past = time.Unix(1, 0)

@@ -10,22 +10,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A plainLink copies the bytes to send, so that no goroutine that holds a lock, or wants memory
-// back, waits for a slow peer. The transmit loop hands the copy over, and alone calls methods that
-// send.
+// A plainLink copies the bytes to send, so that a slow peer delays no goroutine that holds a lock
+// or wants memory back. Only the transmit loop hands the copy over and calls the methods that send.
 type plainLink struct {
 	c net.Conn // set once
 
 	// owned by the transmit loop
 	room []byte // allocated once
-	out  []byte // the part of room not handed over yet
+	out  []byte // the bytes in room not yet handed over
 }
 
 func (l *plainLink) inline() bool   { return false }
 func (l *plainLink) mss() int       { return fallbackMSS }
 func (l *plainLink) conn() net.Conn { return l.c }
 
-// read waits while it holds the sink, which therefore gives no head.
+// read holds the sink while it waits, so the sink lends it no memory as head.
 func (l *plainLink) read(s sink) (int, error) {
 	_, p, _ := s.aim()
 	n, err := l.c.Read(p)
@@ -33,7 +32,7 @@ func (l *plainLink) read(s sink) (int, error) {
 	return n, err
 }
 
-// writev copies; it is full then, so that waitWritable is called next.
+// writev copies the pieces and returns full, so that the caller calls waitWritable next.
 func (l *plainLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool, err error) {
 	if len(l.out) > 0 {
 		return 0, true, nil

@@ -10,27 +10,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A ReadyConn is a net.Conn that a QP drives as it drives a *net.TCPConn: posters hand
-// bytes over themselves, large payload is read straight to where it belongs, and no
+// A ReadyConn is a net.Conn that a QP uses like a *net.TCPConn: posters hand
+// bytes over themselves, large payload is read straight into its destination, and no
 // goroutine holds memory while it waits for the peer. Over any other net.Conn the
 // transmit loop alone writes, and blocks.
 //
 // The Try methods never block; an error that is syscall.EAGAIN means that nothing could be moved
 // now. The Wait methods return nil once there is something to read (or the end of the stream) or
-// room to write. Deadlines and Close end them as they end Read and Write. One goroutine at a time
-// reads, one writes. One that has a method MSS() int says by it how many bytes its segments have at
-// most.
+// room to write. Deadlines and Close end these waits like those of Read and Write. One goroutine at
+// a time reads, one writes. If a ReadyConn has a method MSS() int, its result is the largest
+// segment in bytes.
 type ReadyConn interface {
 	net.Conn
-	// TryRead fills bufs in order with the input there is; io.EOF at the end of the stream.
+	// TryRead fills bufs in order with the available input; io.EOF at the end of the stream.
 	TryRead(bufs [][]byte) (int, error)
-	// TryWrite takes as much as there is room for, in order. It keeps no reference to bufs.
+	// TryWrite takes as many bytes as it has room for, in order. It keeps no reference to bufs.
 	TryWrite(bufs [][]byte) (int, error)
 	WaitReadable() error
 	WaitWritable() error
 }
 
-// A readyLink makes the calls of a ReadyConn.
+// A readyLink is the link over a ReadyConn.
 type readyLink struct {
 	c    ReadyConn // set once
 	into [2][]byte // owned by the receive loop

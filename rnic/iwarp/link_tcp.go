@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tcpLink makes its own system calls through the runtime's poller. The
-// functions that RawConn takes are made once and find their arguments in fields.
+// A tcpLink makes its own system calls through the runtime's poller. The functions passed to
+// RawConn are made once, so that a call allocates nothing; their arguments are fields.
 type tcpLink struct {
 	// set once
 	c                       *net.TCPConn
@@ -31,12 +31,12 @@ type tcpLink struct {
 	riov   [2]syscall.Iovec
 	rn     int
 	rerr   syscall.Errno
-	noRead bool   // the sink had nothing to read for
-	wait   waiter // but for large, which is the transmitter's too
+	noRead bool   // the sink wanted no bytes
+	wait   waiter // but the transmitter uses wait.large too
 	burst  wait.Burst
 
 	// owned by the transmitter
-	wiov []syscall.Iovec // of one call; wfew, or of iovecs
+	wiov []syscall.Iovec // the pieces of one call: wfew, or a slice from iovecs
 	wfew [16]syscall.Iovec
 	wmsg syscall.Msghdr
 	how  core.WriteMode
@@ -62,8 +62,8 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	return l, nil
 }
 
-// tryRead reads until there is input, or nothing to read for. It returns false for the poller to
-// wait, as RawConn.Read has it.
+// tryRead reads until there is input, or the sink wants no bytes. It returns false to make the
+// poller wait, as RawConn.Read requires.
 func (l *tcpLink) tryRead(fd uintptr) bool {
 	for {
 		n, errno, ok := l.attempt(fd)
@@ -83,7 +83,7 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	}
 }
 
-// attempt reads once, during which the sink is held; ok is false when it has nothing to read for.
+// attempt reads once, during which the sink is held; ok is false when the sink wants no bytes.
 func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	head, rest, ok := l.sink.aim()
 	if !ok {
@@ -101,7 +101,7 @@ func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	return n, errno, true
 }
 
-// readv reads once; one range is read with the cheaper call. The socket does not
+// readv reads once; it reads a single range with read(2), which is cheaper. The socket does not
 // block, so the call is hidden from the runtime, which would take the processor
 // away from a long copy, and wake a thread for it.
 func readv(fd uintptr, iov []syscall.Iovec) (int, syscall.Errno) {
@@ -172,7 +172,7 @@ func sendFlags(how core.WriteMode) (flags uintptr) {
 	return flags
 }
 
-// iovecs are for batches of many pieces: most connections never send one.
+// iovecs pools memory for batches of many pieces, because most connections never send such a batch.
 var iovecs = sync.Pool{New: func() any { return new([core.MaxPieces]syscall.Iovec) }}
 
 func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error) {
@@ -188,7 +188,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 	l.wiov, l.how = iov, how
 	err = l.rc.Write(l.writeFn)
 	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.WriteMode{}
-	clear(iov) // its memory can be collected
+	clear(iov) // so that the pieces' memory can be collected
 	if many != nil {
 		iovecs.Put(many)
 	}
@@ -204,8 +204,8 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 	return l.wn, false, nil
 }
 
-// park reports whether the socket has room, so that the poller waits until it has.
-// It polls, because the poller's edge event may have come before.
+// park reports whether the socket has room, so that the poller waits until the socket has room. It
+// asks the socket itself, because the poller's edge event may have come before.
 func (l *tcpLink) park(fd uintptr) bool {
 	l.pfd[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 	n, err := unix.Poll(l.pfd[:], 0)

@@ -24,7 +24,7 @@ type listener struct {
 	nl         net.Listener
 	had        string // see pace
 	ready      chan *connRequest
-	slots      chan struct{} // one for each request that waits for Accept
+	slots      chan struct{} // one slot for each request that waits for Accept
 	done       chan struct{}
 	loop       sync.WaitGroup // acceptLoop, which alone adds to handshakes
 	handshakes sync.WaitGroup
@@ -34,14 +34,13 @@ type listener struct {
 	startup list.List // of net.Conn: connections in start-up, oldest first
 }
 
-// Listen: MPA start-up of each inbound TCP connection runs on its own, with the
+// Listen listens on TCP. MPA start-up of each inbound connection runs on a goroutine, with the
 // handshake deadline; Accept returns only complete, valid requests. At most
-// DeviceConfig.MaxHandshakes connections are in start-up at once. When one more
-// comes the oldest of them is closed: an honest peer sends its Request at
-// once, and must not wait for silent ones. As many
-// complete requests may wait for Accept; further ones are closed.
+// DeviceConfig.MaxHandshakes connections are in start-up at once. When one more comes, the oldest
+// connection in start-up is closed: an honest peer sends its Request at once, and must not wait for
+// silent ones. As many complete requests may wait for Accept; further ones are closed.
 func (p *provider) Listen(_ rnic.Service, network, addr string) (rnic.Listener, error) {
-	// One path only: MPA sizes its FPDUs by the MSS of one TCP connection, and the owner of the
+	// No multipath TCP: MPA sizes its FPDUs by the MSS of one TCP connection, and the owner of the
 	// peer's socket can be looked up for one pair of ports.
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
@@ -52,7 +51,7 @@ func (p *provider) Listen(_ rnic.Service, network, addr string) (rnic.Listener, 
 	return p.ListenOn(nl), nil
 }
 
-// ListenOn is Listen on a net.Listener, which it closes in the end.
+// ListenOn is Listen on a net.Listener, closed with the returned Listener.
 func (p *provider) ListenOn(nl net.Listener) rnic.Listener {
 	l := &listener{p: p, nl: nl, had: unpaceListener(nl), ready: make(chan *connRequest),
 		slots: make(chan struct{}, p.cfg.MaxHandshakes), done: make(chan struct{})}
@@ -66,7 +65,7 @@ func (l *listener) acceptLoop() {
 	for {
 		c, err := l.nl.Accept()
 		if err != nil && !passing(err) {
-			l.handshakes.Wait() // Accept may still return their requests
+			l.handshakes.Wait() // Accept may still return requests from these handshakes
 			_ = l.end(fmt.Errorf("rnic: listener: %w", err))
 			return
 		}
@@ -82,8 +81,9 @@ func (l *listener) acceptLoop() {
 		pause = time.Millisecond
 		pace(c, l.had)
 		c.SetDeadline(time.Now().Add(l.p.handshakeTimeout(acceptTimeout)))
-		// A peer that connects and says nothing costs a descriptor and a goroutine. Their number is
-		// bounded, and the oldest one goes, so that such peers cannot keep others out.
+		// A peer that connects and sends nothing costs a descriptor and a goroutine. The number of
+		// connections in start-up is bounded, and the oldest is closed, so that silent peers cannot
+		// keep others out.
 		e := l.begin(c)
 		if e == nil {
 			c.Close()
@@ -101,12 +101,12 @@ func passing(err error) bool {
 		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
-// handshake reads the Request of one connection. A malformed one closes it with
-// nothing sent (RFC 5044 §7.1.2 [R5044-123]).
+// handshake reads the Request of one connection. After a malformed Request the connection is closed
+// with nothing sent (RFC 5044 §7.1.2 [R5044-123]).
 func (l *listener) handshake(c net.Conn, e *list.Element) {
 	f, rest, err := readFrame(c, false)
-	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): the modes of an
-	// earlier one would not be agreed.
+	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): an earlier FPDU
+	// would precede the agreement on its modes.
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
@@ -116,8 +116,8 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 	c.SetDeadline(time.Time{})
 	select {
-	// Slots bound the requests that wait for Accept, and so their descriptors. A peer beyond the
-	// bound is closed and can try again, rather than wait unseen.
+	// Slots bound the requests that wait for Accept, and so their descriptors. A connection beyond
+	// the bound is closed, so that its peer can retry rather than wait unseen.
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	default: // Accept does not keep up
@@ -131,8 +131,8 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 }
 
-// begin notes a connection in start-up, at the cost of the oldest where there
-// are too many; nil once the listener is closed.
+// begin adds a connection to those in start-up, and closes the oldest if there are too many. It
+// returns nil once the listener is closed.
 func (l *listener) begin(c net.Conn) *list.Element {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +159,8 @@ func (l *listener) begun(e *list.Element) bool {
 	return true
 }
 
-// Accept returns the next connection request. It fails with the error of ctx when that ends,
-// with rnic.ErrClosed after Close, and with the cause when the listener below has ended by itself.
+// Accept returns the next connection request. It fails with ctx's error when ctx ends, with
+// rnic.ErrClosed after Close, and with the cause when the listener below has ended by itself.
 func (l *listener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (l *listener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	}
 }
 
-// Addr is the listener's TCP address.
+// Addr returns the listener's TCP address.
 func (l *listener) Addr() net.Addr { return l.nl.Addr() }
 
 // Close stops listening and ends connections in start-up; requests that Accept
@@ -213,20 +213,20 @@ type connRequest struct {
 	frame mpa.Frame
 }
 
-// PrivateData is the bytes that the peer's ULP sent along.
+// PrivateData returns the private data of the peer's ULP.
 func (r *connRequest) PrivateData() []byte { return r.frame.PrivateData }
 
-// RemoteAddr is the peer's TCP address.
+// RemoteAddr returns the peer's TCP address.
 func (r *connRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
 
-// NetConn is the TCP connection that the request came by, to ask the system about it.
-// It MUST NOT be read from, written to or closed.
+// NetConn returns the request's TCP connection, for queries to the system. The connection MUST NOT
+// be read, written or closed.
 func (r *connRequest) NetConn() net.Conn { return r.conn }
 
-// IRD is the number of our RDMA Reads that the peer takes at once; 0 also when it did not say.
+// IRD returns the number of our concurrent RDMA Reads accepted by the peer; 0 also if not stated.
 func (r *connRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
 
-// ORD is the number of RDMA Reads that the peer wants outstanding; 0 also when it did not say.
+// ORD returns the number of concurrent RDMA Reads wanted by the peer; 0 also if not stated.
 func (r *connRequest) ORD() int { return int(r.frame.Enhanced.ORD) }
 
 // Accept sends the accepting Reply and brings qp to RTS. Nothing is sent until the peer's
@@ -255,15 +255,15 @@ func (r *connRequest) accept(qp *rnic.QP, cp *rnic.ConnParams) error {
 		return mpa.ErrEarly
 	}
 	r.conn.SetDeadline(time.Now().Add(r.p.handshakeTimeout(acceptTimeout)))
-	// The Reply is written before the loops start, so it is the first of the stream without any
-	// lock.
+	// The Reply is written before the loops start, so no lock is needed to make it the first bytes
+	// sent.
 	if _, err := r.conn.Write(mpa.AppendFrame(nil, rep)); err != nil {
 		return err
 	}
 	return stream.start(s)
 }
 
-// answer chooses the modes of the connection, and makes the Reply with them.
+// answer chooses the modes of the connection, and makes the Reply that states them.
 func (r *connRequest) answer(cp *rnic.ConnParams) (*session, *mpa.Frame, error) {
 	opt, err := optionsOf(cp)
 	if err != nil {
