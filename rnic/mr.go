@@ -106,7 +106,7 @@ func (mr *MR) Divert(buf []byte) bool {
 }
 
 // release returns once no pending transmission points into mr's former memory. Call it for an
-// already invalid mr too: the goroutine that invalidated mr may not have finished its own release.
+// already invalid mr too: the goroutine that invalidated mr may still be in its own release.
 func (mr *MR) release() {
 	if mr.pins.Load() == 0 {
 		return
