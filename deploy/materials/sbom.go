@@ -65,7 +65,7 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 	c := &b.Metadata.Component
 	c.Type, c.Name = "application", path.Base(info.Path)
 	if below := strings.TrimPrefix(strings.TrimPrefix(info.Path, info.Main.Path), "/"); below != "" {
-		c.PURL += "#" + below // a package in the module
+		c.PURL += "#" + below // the path of a package in the module
 		c.Ref = c.PURL
 	}
 	c.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum[:])}}
@@ -76,7 +76,7 @@ func describe(info *debug.BuildInfo, sum [sha256.Size]byte, at time.Time) *bill 
 	}
 	for _, m := range info.Deps {
 		part := moduleComponent(used(m))
-		if local(m) { // by its name only
+		if local(m) { // only the directory's name is known
 			part.Properties = []property{{"go:replace", m.Replace.Path}}
 		}
 		b.Components = append(b.Components, part)

@@ -44,7 +44,7 @@ type section struct {
 	Text  string `json:"text"`
 }
 
-// A site has everything to build.
+// A site has the documents and files to build.
 type site struct {
 	root  string
 	docs  map[string]*document // by path

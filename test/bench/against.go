@@ -62,7 +62,7 @@ type contest struct {
 	beside bool // with a concurrent stream of READs from another client
 }
 
-// onlyNamed is the group that is measured only if it is named.
+// onlyNamed is the group that is measured only if -rows names it.
 const onlyNamed = "mount"
 
 // Sizes of contests.

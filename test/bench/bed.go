@@ -31,14 +31,14 @@ type bed struct {
 	juice   *juice  // nil until a group needs it
 	samples samples
 	graphs  []chart
-	enter   []string    // see pair
+	enter   []string    // the prefix for the clients' end; see pair
 	procs   []*exec.Cmd // started by us; ended in reverse order
 	ends
 }
 
 // A server is a server process with its addresses.
 type server struct {
-	programs  string // the directory of its and its client's commands; empty: ours
+	programs  string // the directory of the server's and its client's commands; empty: ours
 	pid       int
 	rdma, tcp string // addresses; rdma is empty if it is not served
 	export    string
@@ -110,8 +110,7 @@ func (b *bed) close() {
 	}
 }
 
-// start starts a process; close ends it. Its output goes to a file named after it, or as in
-// startAs.
+// start starts a process, which close ends. The output goes to a file named after the program.
 func (b *bed) start(cmd *exec.Cmd) error { return b.startAs(filepath.Base(cmd.Path), cmd) }
 
 func (b *bed) startAs(name string, cmd *exec.Cmd) error {

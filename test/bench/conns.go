@@ -1,4 +1,4 @@
-// The groups with many connections: how they share the bandwidth, and the cost of idle ones.
+// The groups with many connections: the shared bandwidth, and the cost of idle connections.
 
 package main
 
@@ -96,7 +96,7 @@ func (s samples) addConns(n int, out []byte) error {
 
 const (
 	idleCount = 10_000
-	idleRest  = 25 * time.Second // nfsrdmad has then freed the memory needed for connecting
+	idleRest  = 25 * time.Second // nfsrdmad has then freed the memory used in connecting
 	idleAfter = 60 * time.Second
 )
 

@@ -38,7 +38,7 @@ const (
 	costBlock   = 4 << 10
 	costDepth   = 8
 	costUser    = 1000 // the calling user when run by root, because ACLs do not apply to root
-	// slices per round; each is a sample, so that a disturbance of one does not count
+	// slices per round; each slice is a sample, so that one disturbed slice does not count
 	costSlices = 10
 )
 
@@ -298,7 +298,7 @@ func (e *costEnd) during(d time.Duration, op func(context.Context, *costEnd, []b
 	return float64(n.Load()) / took.Seconds(), nil
 }
 
-// writeCost is cost in a separate process.
+// writeCost runs cost for the command _cost and writes the result.
 func writeCost(rounds int, duration string, urls []string, out io.Writer) error {
 	d, err := time.ParseDuration(duration)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 )
 
 // measureDisk reads a file on a disk at random offsets, over RDMA and with fio. The kernel's cached
-// pages are dropped before each.
+// pages are dropped before each measurement.
 func (b *bed) measureDisk(ctx context.Context) error {
 	dir, err := os.MkdirTemp(b.config.disk, "nfsrdma-bench-")
 	if err != nil {
@@ -120,7 +120,7 @@ func (s samples) addFio(out []byte) error {
 }
 
 // readAnywhere reads the blocks of the file at url in random order, diskDepth at a time, for d and
-// at least once each. No block is repeated before all have been read.
+// at least one block each. No block is repeated before all blocks have been read.
 func readAnywhere(d time.Duration, url string) (r readings, err error) {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {

@@ -93,8 +93,8 @@ func (d *direction) run() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("timer slack: %w", err)
 	}
-	// A network does not wait for its ends' CPUs, least of all for a spinning end. The kernel's
-	// work for an arriving frame is part of the write, as elsewhere it is part of an interrupt.
+	// A network does not wait for the CPUs of its ends, least of all for a spinning end. A write
+	// includes the kernel's work for an arriving frame, which elsewhere is part of an interrupt.
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: the forwarder competes with both ends for processors:", err)
 	}
@@ -159,9 +159,9 @@ func (d *direction) write() {
 	}
 }
 
-// wait sleeps until there is work. It blocks in a raw system call: releasing the P and acquiring
-// one again would take longer than the rest of a frame's delay. Therefore forwardBetween adds Ps,
-// and no sleep is longer than frameRest.
+// wait sleeps until there is work. It blocks in a raw system call, because releasing the P and
+// acquiring a P again would take longer than the rest of a frame's delay. Therefore forwardBetween
+// adds Ps, and no sleep is longer than frameRest.
 func (d *direction) wait() (over bool, err error) {
 	fds := []unix.PollFd{{Fd: int32(d.stop), Events: unix.POLLIN}, {Fd: int32(d.in), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLOUT}}
 	most := frameRest

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// callHandles is the number of files that calls on files are spread over.
+// callHandles is the number of files among which file calls are divided.
 const callHandles = 64
 
 // A caller makes calls in a directory of a server.
@@ -32,7 +32,7 @@ type caller struct {
 // name; the others use one of files.
 type callKind struct {
 	name  string
-	files bool // needs files
+	files bool // the calls need files
 	do    func(ctx context.Context, c *caller, i int) error
 }
 
@@ -82,8 +82,8 @@ func callName(i int) string { return fmt.Sprintf("file%07d", i) }
 
 func (c *caller) file(i int) nfs3.FH { return c.files[i%len(c.files)] }
 
-// calling runs "_calls KIND N DEPTH URL": it prepares, writes a line, waits for one, makes N calls
-// and writes their time.
+// calling runs "_calls KIND N DEPTH URL": it prepares, writes a line, waits for a line from in,
+// makes N calls and writes the calls' time.
 func calling(args []string, in io.Reader, out io.Writer) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {

@@ -53,7 +53,7 @@ func (j *juice) mount(ctx context.Context, kind string) (m *mounted, err error) 
 			return nil, err
 		}
 		cmd = exec.Command(j.program("juicefs"), "--no-agent", "mount", "--no-syslog", "--backup-meta", "0", "--cache-dir", cache, j.volume, m.at)
-		// Without the second process, which restarts the first after a failure.
+		// This setting omits the second process, which restarts the first process after a failure.
 		cmd.Env = append(os.Environ(), "JFS_SUPERVISOR=1")
 	case mountOurs:
 		m.server, err = j.serveVolume()

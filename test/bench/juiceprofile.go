@@ -22,9 +22,9 @@ var profiled = []string{"CREATE", "LOOKUP", "GETATTR", "WRITE", "READ", "REMOVE"
 // profileCalls is the number of calls per profile.
 const profileCalls = 20000
 
-// An owner is a package group that samples are attributed to: the owner of the innermost stack
-// function with one of the prefixes. So work of the kernel and the Go runtime for a function counts
-// as that function's; their own rows have only the remaining samples.
+// An owner is a package group. A sample belongs to the owner of the innermost stack function with
+// one of the prefixes, so work of the kernel and the Go runtime for a function counts as that
+// function's. The kernel's and runtime's rows have only the remaining samples.
 type owner struct {
 	key, title string
 	begins     []string

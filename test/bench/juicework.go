@@ -22,7 +22,7 @@ import (
 // Sizes of the work.
 const (
 	workFiles  = 1000    // created, looked up and removed
-	workSmall  = 4 << 10 // bytes of each
+	workSmall  = 4 << 10 // bytes of each small file
 	workNames  = 10000   // names in the listed directory
 	workAtOnce = 8       // threads of the parallel kinds
 )

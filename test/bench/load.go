@@ -97,7 +97,7 @@ func readers(n int, d time.Duration, url string) (r readings, err error) {
 	}
 	r.Bytes = make([]int64, n)
 	failed := make([]error, n)
-	for _, d := range []time.Duration{d / 5, d} { // the first brings the connections to speed
+	for _, d := range []time.Duration{d / 5, d} { // the first run brings the connections to speed
 		var wg sync.WaitGroup
 		start := time.Now()
 		for i, f := range files {

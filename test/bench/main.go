@@ -104,7 +104,7 @@ func (c *config) settle() ([]group, error) {
 func (c *config) limit() time.Duration {
 	switch {
 	case c.against != "", strings.Contains(c.rows, "juicefs"):
-		// as many rounds as requested; compiling and a large tree take long
+		// time for as many rounds as requested; compiling and a large tree take long
 		return 2 * time.Hour
 	case c.quick:
 		return 290 * time.Second

@@ -75,7 +75,7 @@ func (b *bed) whileRunning(ctx context.Context, j job, f func() error) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	// so that it removes its file
+	// an interrupted nfsrdma bench removes its file
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Start(); err != nil {
 		cancel()
@@ -83,7 +83,7 @@ func (b *bed) whileRunning(ctx context.Context, j job, f func() error) error {
 	}
 	defer cmd.Wait()
 	defer cancel()
-	time.Sleep(time.Second) // it writes its file first
+	time.Sleep(time.Second) // the process writes its file first
 	return f()
 }
 

@@ -30,8 +30,8 @@ type ends struct {
 	server, client []string // words before a command
 	host           string   // the address of the servers
 	peer           string   // address of raw TCP's other end; empty: nfsrdma bench starts one
-	stopPeer       func()   // nil: there is none
-	wire           *wire    // nil: there is none
+	stopPeer       func()   // nil: no other end was started
+	wire           *wire    // nil: no delayed path
 }
 
 // parsePlaces parses comma-separated names of places.

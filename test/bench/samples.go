@@ -9,7 +9,7 @@ type samples map[string][]float64
 
 func (s samples) add(key string, v float64) { s[key] = append(s[key], v) }
 
-// median returns 0 for no values, and the mean of the middle two for an even number.
+// median returns the median, 0 for no values, and the mean of the middle two for an even number.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -31,7 +31,7 @@ const (
 	roceLossy target = "rocelossy" // with 1 % packet loss in each direction
 )
 
-// targets returns the available ones of the given targets.
+// targets returns the given targets that are available.
 func (b *bed) targets(of ...target) []target {
 	var there []target
 	for _, t := range of {
@@ -70,7 +70,7 @@ func (m *micros) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A report is the part of its JSON that we read.
+// A report is the part of the JSON of nfsrdma bench that we read.
 type report struct {
 	Raw struct {
 		Stream   float64 `json:"stream_mib_s"`

@@ -56,7 +56,7 @@ func (b *bed) pair() (enter []string, err error) {
 	if b.enter != nil {
 		return b.enter, nil
 	}
-	// A sleeping process keeps the other namespace.
+	// A sleeping process keeps the clients' namespace.
 	holder := exec.Command("sleep", "infinity")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := b.start(holder); err != nil {

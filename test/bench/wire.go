@@ -24,7 +24,7 @@ const (
 // A wire is the path of a bed.
 type wire struct {
 	forwarder *exec.Cmd // nil: the delay is netem's
-	in        io.Closer // the forwarder's, as are the next two
+	in        io.Closer // the forwarder's, as are out and end
 	out       *bufio.Reader
 	end       func() error
 	start     time.Time
@@ -121,7 +121,7 @@ func (b *bed) describeWire() (string, error) {
 		return fmt.Sprintf("path: netem on a veth pair, %v each way, MTU 1500, no segmentation offload; %d frames dropped", wireDelay, dropped), nil
 	}
 	took := time.Since(w.start)
-	w.in.Close() // it then writes its counts
+	w.in.Close() // the forwarder then writes its counts
 	line, err := w.out.ReadBytes('\n')
 	var p traffic
 	if err := errors.Join(err, w.close(), json.Unmarshal(line, &p)); err != nil {

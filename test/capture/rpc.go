@@ -13,7 +13,7 @@ import (
 
 // An RPC is one RPC-over-RDMA message.
 type RPC struct {
-	FromInitiator bool // a call, because there are no backchannel calls
+	FromInitiator bool // a call, because no backchannel calls occur
 	Packet        int
 	Send          []byte // header and the bytes after it
 	Header        *rpcrdma.Header

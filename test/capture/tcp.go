@@ -14,7 +14,7 @@ import (
 // A Conversation is one TCP connection with an MPA start-up.
 type Conversation struct {
 	Name                 string // the capture and the two ends
-	Initiator, Responder Stream // the bytes sent by each, start-up frame first
+	Initiator, Responder Stream // the bytes sent by each end, start-up frame first
 }
 
 // A Stream is the bytes sent by one end of a TCP connection, in order.

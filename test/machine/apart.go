@@ -16,9 +16,9 @@ import (
 // apartEnv is set in processes started by Apart.
 const apartEnv = "NFSRDMA_TEST_APART"
 
-// LeaveMounts returns the start of a shell script for a new mount namespace. It unmounts other
-// tests' mounts there, whose ends would otherwise wait for this test's, and whose mount points
-// would be busy. The mount at the directory in the shell word but stays.
+// LeaveMounts returns the start of a shell script for a new mount namespace. The script unmounts
+// other tests' mounts there; otherwise those tests could not end before this test, and their mount
+// points would be busy. The mount at the directory in the shell word but stays.
 func LeaveMounts(but string) string {
 	return `awk '$2 ~ "^/(tmp|dev/shm)/" || $3 == "fuse.nfsrdma" {print $2}' /proc/mounts | sort -r | while read -r dir; do dir=$(printf %b "$dir")
 case ` + but + ` in "$dir" | "$dir"/*) ;; *) umount -l "$dir" || true;; esac; done; `
@@ -44,7 +44,7 @@ func Apart(t *testing.T, tools ...string) (inside bool) {
 		}
 	}
 	out, err := apart(t.Name())
-	if strings.Contains(out, "--- SKIP: "+t.Name()+" ") { // has been noted there
+	if strings.Contains(out, "--- SKIP: "+t.Name()+" ") { // the process inside has noted the skip
 		t.Skip(out)
 	}
 	if err != nil || !strings.Contains(out, "--- PASS: "+t.Name()+" ") {
@@ -53,7 +53,7 @@ func Apart(t *testing.T, tools ...string) (inside bool) {
 	return false
 }
 
-// apart runs a test in new namespaces and returns its output. It ends with this process.
+// apart runs a test in new namespaces and returns the output. The test ends with this process.
 func apart(test string) (out string, err error) {
 	runtime.LockOSThread() // the parent-death signal belongs to this thread
 	defer runtime.UnlockOSThread()

@@ -27,7 +27,7 @@ func CaptureLog(t testing.TB, take func(LogLine)) {
 	slog.SetDefault(LogTo(take))
 	t.Cleanup(func() {
 		slog.SetDefault(old)
-		log.SetOutput(to) // SetDefault has also changed package log
+		log.SetOutput(to) // SetDefault has also changed package log's output
 		log.SetFlags(flags)
 	})
 }

@@ -22,7 +22,7 @@ func Skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// Note records such a line and continues the test without the missing part.
+// Note records a line about a missing requirement, and continues the test without that part.
 func Note(t testing.TB, why string) {
 	t.Helper()
 	log := os.Getenv("NFSRDMA_SKIP_LOG")

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// wellKnown are ports in that range of programs with fixed ports: NFS over RDMA and MOUNT, and the
-// pingpongs.
+// wellKnown are ports of programs with fixed ports in the range of fixedPorts: NFS over RDMA and
+// MOUNT, and the pingpongs.
 var wellKnown = []int{20048, 20049, 18515}
 
 // tries limits the ports or addresses tried before the test fails. Nearly always the first is free.
@@ -74,7 +74,7 @@ func ReservePort() (port int, release func(), err error) {
 		if release == nil {
 			continue
 		}
-		if idle(port) { // in this order, because the check listens
+		if idle(port) { // reserve comes first, because idle listens on the port
 			return port, release, nil
 		}
 		release()
@@ -113,7 +113,7 @@ func idle(port int) bool {
 	return true
 }
 
-// Addr returns an address in 127.0.0.0/8 that no other test gets until this one ends. RoCE has one
+// Addr returns an address in 127.0.0.0/8 that no other test gets until this test ends. RoCE has one
 // UDP port per address. RoCE clients choose their own addresses from another range.
 func Addr(t testing.TB) netip.Addr {
 	t.Helper()

@@ -42,7 +42,7 @@ func Hex(t testing.TB, text string) []byte {
 // patience limits the wait for a condition, even on a heavily overloaded machine.
 const patience = 5 * time.Minute
 
-// Become waits until ok returns true, and ends the test with the condition's name if it does not.
+// Become waits until ok returns true, and ends the test with the condition's name after the wait.
 func Become(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

@@ -91,7 +91,7 @@ func (c *chart) draw() *drawing {
 	return d
 }
 
-// withCommas formats a whole number as in the tables.
+// withCommas formats a whole number as in the tables of docs/performance.md.
 func withCommas(v float64) string {
 	if v < 1000 {
 		return fmt.Sprint(v)
@@ -99,7 +99,7 @@ func withCommas(v float64) string {
 	return fmt.Sprintf("%d,%03d", int(v)/1000, int(v)%1000)
 }
 
-// Columns and sections of the page used by charts.
+// Columns and sections of docs/performance.md used by charts.
 const (
 	smallCalls     = "Small calls"
 	largeTransfers = "Large transfers"

@@ -69,8 +69,8 @@ func dashboard(root string) (*drawing, error) {
 // label matches a label in the name of a series.
 var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// series returns the names of a panel's lines; lines that differ only in labels are named by these.
-// Bounds of other lines are left out.
+// series returns the names of a panel's lines. Lines that differ only in labels are named by the
+// labels. Bounds of other lines are left out.
 func (p panel) series() string {
 	var names []string
 	for _, t := range p.Targets {

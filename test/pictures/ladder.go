@@ -10,7 +10,7 @@ type rung struct {
 	words      string
 	below      string
 	client     []string // notes beside the client's line
-	server     []string // and the server's
+	server     []string // notes beside the server's line
 }
 
 const (

@@ -30,7 +30,7 @@ const interval = 2 * time.Second
 type stage struct {
 	dir, control, metrics string
 	server, clients       sync.WaitGroup
-	failed                chan error // of both; each fails at most once
+	failed                chan error // of server and clients; each fails at most once
 }
 
 // takeScreens writes top.svg and metrics.png.

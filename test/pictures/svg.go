@@ -70,7 +70,7 @@ type drawing struct {
 	card   area
 	body   strings.Builder
 	texts  []area
-	words  []string // of each text
+	words  []string // words of each text
 	faults []string
 }
 

@@ -91,7 +91,7 @@ func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 	if _, err := io.WriteString(master, "q"); err != nil {
 		return "", err
 	}
-	// Its final output must be read, because it would block.
+	// The program's final output must be read, because the program would block.
 	_, _ = io.Copy(io.Discard, master)
 	if err := cmd.Wait(); err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func lastFrame(cmd *exec.Cmd, n int) (string, error) {
 
 // terminal draws a frame.
 func terminal(name, title, frame string) *drawing {
-	// The terminal adds a carriage return to the program's.
+	// The terminal adds a carriage return to the program's carriage return.
 	lines := strings.Split(strings.NewReplacer(eraseLine, "", "\r", "").Replace(frame), "\n")
 	const left, top, high = 16.0, 16.0, 18.0
 	d := newDrawing(name, title, 2*left+columns*mono.height*mono.room, 2*top+high*float64(len(lines)))

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	times    = 5  // a failed test is run again
-	most     = 8  // failed tests are run again; more are no accident
-	excerpts = 12 // lines of the first failure are shown
+	times    = 5  // runs of a failed test
+	most     = 8  // failed tests to run again; a larger number is no accident
+	excerpts = 12 // shown lines of the first failure
 )
 
 func main() {
@@ -71,10 +71,11 @@ func goTest(out io.Writer, args []string) (string, bool) {
 type runner struct {
 	run   func(out io.Writer, args []string) (string, bool)
 	out   io.Writer
-	flaky []string // lines about tests that failed once and then passed each time
+	flaky []string // lines about tests that failed and then passed each time
 }
 
-// all runs the tests of the packages and reports whether they passed, at once or run alone.
+// all runs the tests of the packages and reports whether all passed, in this run or when run again
+// alone.
 func (r *runner) all(flags, packages []string) bool {
 	output, passed := r.run(r.out, slices.Concat(flags, packages))
 	if passed {

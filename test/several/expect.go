@@ -33,7 +33,7 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 		return ""
 	}
 	if m.stale(f) && s.Op == PRead {
-		s.N = min(s.N, int64(len(o.Data))) // the error came after the first page
+		s.N = min(s.N, int64(len(o.Data))) // the listing's error came after the first page
 	}
 	unsupported := o.Err == "EOPNOTSUPP" || o.Err == "ENOTSUP"
 	if unsupported && !m.kinds[s.Actor].Local && (s.Op == Fallocate || s.Op == FSetACL || s.Op == FGetACL) {
@@ -61,8 +61,9 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 	return m.changeFile(s, f, o)
 }
 
-// lose marks all of an actor's open files of an inode as lost. Without an error on the others, the
-// mount trusts its cache. Its unwritten data may be lost too, for which the actor gets the error.
+// lose marks all of an actor's open files of an inode as lost. A mount without an error on the
+// other files trusts its cache. The mount's unwritten data may be lost too, for which the actor
+// gets the error.
 func (m *model) lose(f *opened) {
 	if f.ino.dirty == f.actor {
 		f.ino.dirty, f.ino.torn = -1, true
@@ -151,7 +152,7 @@ func (m *model) name(s Step, o Outcome) string {
 	case Unlink:
 		m.bind(s.Actor, s.Name, nil)
 	case Rename:
-		ino.links++ // bind removes one with the old name
+		ino.links++ // bind removes a link with the old name
 		m.bind(s.Actor, s.To, ino)
 		m.bind(s.Actor, s.Name, nil)
 		for _, f := range m.files {

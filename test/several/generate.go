@@ -33,7 +33,7 @@ func (g *generator) pick(of ...string) string { return of[g.rnd.IntN(len(of))] }
 
 func (g *generator) file() string { return g.pick("a", "a", "a", "a", "b", "b", "c") }
 
-// offset returns an offset near a page boundary, or any.
+// offset returns an offset near a page boundary, or any offset.
 func (g *generator) offset() int64 {
 	if g.rnd.IntN(3) == 0 {
 		return g.rnd.Int64N(20000)
@@ -52,7 +52,7 @@ func (g *generator) length() int64 {
 	return 1 + g.rnd.Int64N(6000)
 }
 
-// value returns a byte value not used by earlier writes, while there are any.
+// value returns a byte value not used by earlier writes, if possible.
 func (g *generator) value() int {
 	g.next = g.next%255 + 1
 	return g.next

@@ -14,8 +14,8 @@ type Cell struct {
 	Steps []Step
 }
 
-// The looking actor has open file 1 from the beginning and opens 2. The changing actor has 1 open
-// and opens the others. 1 and 2 are the file "a".
+// The looking actor has open file 1 from the beginning and opens file 2. The changing actor has
+// file 1 open and opens the others. Files 1 and 2 are the file "a".
 const held, again, source = 1, 2, 3
 
 // sizeBefore is the initial size of the changed file.
@@ -28,7 +28,7 @@ type change struct {
 	steps []Step
 }
 
-// changes are the ways to change, on open file 2 if one is needed.
+// changes are the ways to change a file, on open file 2 if a change needs an open file.
 var changes = []change{
 	{"overwrite", "w", []Step{{Op: PWrite, Fd: again, Off: 100, N: 4000, Val: 2}}},
 	{"write-past-the-end", "w", []Step{{Op: PWrite, Fd: again, Off: 9000, N: 5000, Val: 2}}},
@@ -69,8 +69,8 @@ type sight struct {
 	steps []Step
 }
 
-// sights are the ways to see an open file; its number is filled in. A write is one of them: later
-// reads show where it went.
+// sights are the ways to see an open file, whose number is filled in. A write is also a sight:
+// later reads show the write's offset.
 var sights = []sight{
 	{"read", "r", []Step{{Op: Read}}},
 	{"pread", "r", []Step{{Op: PRead, Off: 4000, N: 3000}}},
@@ -108,7 +108,7 @@ type event struct {
 	first, last []Step
 }
 
-// events make a change visible; one does nothing.
+// events make a change visible; one event does nothing.
 var events = []event{
 	{"open", again, false, []Step{{Op: Open, Name: "a", Fd: again}}, []Step{{Op: Close, Fd: again}}},
 	{"open-and-fstat", again, false, []Step{{Op: Open, Name: "a", Fd: again}, {Op: FStat, Fd: again}}, []Step{{Op: Close, Fd: again}}},
@@ -122,8 +122,8 @@ var events = []event{
 	{"nothing", held, false, nil, nil},
 }
 
-// Matrix returns the schedules in which one actor changes and another looks. At their end both read
-// the content.
+// Matrix returns the schedules in which one actor changes and another looks. At the end of each
+// schedule both actors read the content.
 func Matrix(changer, looker int) []Cell {
 	var cells []Cell
 	for _, c := range changes {
@@ -140,8 +140,8 @@ func Matrix(changer, looker int) []Cell {
 const AllPairs = -1
 
 // CheckMatrix runs cells of the matrix for pairs of changer and looker, and returns their number:
-// for all pairs, or each cell for one pair, or a random 1/every of those, from a seed. The error is
-// one that ended an actor.
+// for all pairs, or each cell for one pair, or a random 1/every of those cells, from a seed. The
+// error is the error that ended an actor.
 func (w *World) CheckMatrix(pairs [][2]int, seed uint64, every int, failed func(error)) (cells int, err error) {
 	for i, pair := range pairs {
 		for at, c := range Matrix(pair[0], pair[1]) {

@@ -11,8 +11,8 @@ type Kind struct {
 	Name    string
 	Local   bool // the served directory: each step sees the newest version
 	NoCache bool // a mount with noac: like local, but its writes may wait for close
-	Command bool // it has only Cat, CopyIn, Rename, Unlink and Stat, each with a call to the server
-	NoLocks bool // its locks do not affect others, so it takes none
+	Command bool // has only Cat, CopyIn, Rename, Unlink and Stat, each with a call to the server
+	NoLocks bool // the actor's locks do not affect others, so the actor takes none
 	// Absent: a mount that caches absent names for some time: names it has looked up, and for a
 	// second all names that it has not seen in the directory.
 	Absent bool
@@ -44,20 +44,20 @@ type inode struct {
 	links     int
 	published int // the newest version that the server has for certain
 	dirty     int // the actor with written data that the server may lack, or -1
-	maker     int // the actor that created it and has not closed it since, or -1
+	maker     int // the actor that created the file and has not closed it since, or -1
 	floor     map[int]int
 	lock      string // the kind of lock
-	holder    int    // the actor and
-	holderFd  int    // the open file that hold the lock
+	holder    int    // the actor with the lock
+	holderFd  int    // the open file with the lock
 	// a flock lock ends some time after the last close, because FUSE's RELEASE comes then
 	leaving bool
 
-	// about the removal of its last name
+	// the actor that removed the last name
 	remover int
-	// the remover may have renamed it to a hidden name, which is removed some time after the last
-	// close
+	// the remover may have renamed the file to a hidden name, which is removed some time after the
+	// last close
 	hidden bool
-	kept   bool // it has renamed it
+	kept   bool // the remover has renamed the file
 
 	// a mount lost the file before its written data reached the server: any content is permitted
 	torn bool
@@ -74,7 +74,7 @@ type opened struct {
 	actor  int
 	fd     int
 	ino    *inode
-	name   string // by which the actor opened it, or to which it renamed it since
+	name   string // the name by which the actor opened it, or its new name since
 	write  bool
 	append bool
 	lost   bool // the server no longer has the file
@@ -128,9 +128,9 @@ func (m *model) absent(actor int, name string) bool {
 }
 
 // removed records that an actor has removed a file's last name. While the file is open there, a
-// mount renames it to a hidden name instead. Linux's client does that if it opened the file by this
-// name, and not if another client has since given it the name. Our client does so unless its cache
-// binds the name to another file; it hides the file if that other one is open.
+// mount renames it to a hidden name instead. Linux's client renames a file opened by this name,
+// unless another client has since given the file this name. Our client renames a file unless its
+// cache binds the name to another file; our client hides the file if that other file is open.
 func (m *model) removed(actor int, name string, ino *inode) {
 	ino.remover = actor
 	if ino.maker >= 0 && ino.maker != actor && m.kinds[ino.maker].Unasked {
@@ -223,8 +223,8 @@ func (m *model) keeps(actor int, ino *inode) bool {
 	return false
 }
 
-// change makes a new version. The server has it at once, or when its writer has closed, synced, or
-// unlocked the file.
+// change makes a new version. The server has the version at once, or when its writer has closed,
+// synced, or unlocked the file.
 func (m *model) change(actor int, ino *inode, atOnce bool, edit func(v *version)) {
 	fresh := m.fresh(actor, ino)
 	v := *ino.last()
@@ -249,8 +249,8 @@ func (m *model) publish(actor int, ino *inode) {
 	}
 }
 
-// overwritten returns data with other bytes from an offset on, and zeros before them if it was
-// shorter.
+// overwritten returns data with other bytes from an offset on. If data was shorter, zeros precede
+// these bytes.
 func overwritten(data []byte, off int64, b []byte) []byte {
 	n := max(int64(len(data)), off+int64(len(b)))
 	out := make([]byte, n)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// prepare completes a step and reports whether it can run: its needs are met, and its effect on the
-// files follows from the promises. Earlier steps may have been cut away, so most steps depend only
-// on the file that they name.
+// prepare completes a step and reports whether the step can run: its needs are met, and its effect
+// on the files follows from the promises. Earlier steps may have been cut away, so most steps
+// depend only on the file that they name.
 func (m *model) prepare(s *Step) bool {
 	m.op, m.past = s.Op, false
 	if s.Op == Restart {
@@ -92,8 +92,8 @@ func (m *model) prepareFile(f *opened, s *Step) bool {
 	return true
 }
 
-// within moves a range inside a file; negative offsets count from its end. It returns false for an
-// empty file.
+// within moves a range inside a file; negative offsets count from the file's end. It returns false
+// for an empty file.
 func within(s *Step, size int64) bool {
 	if size == 0 {
 		return false
@@ -103,8 +103,8 @@ func within(s *Step, size int64) bool {
 	return true
 }
 
-// lockable reports whether a lock's outcome is known. Some servers treat both kinds as one and
-// others do not, and a process has one fcntl lock for all its open files.
+// lockable reports whether a lock's outcome is known. Some servers treat both kinds of locks as one
+// kind and others do not, and a process has one fcntl lock for all its open files.
 func (m *model) lockable(f *opened, s *Step) bool {
 	k, ino := m.kinds[s.Actor], f.ino
 	switch {
@@ -116,7 +116,7 @@ func (m *model) lockable(f *opened, s *Step) bool {
 	return ino.lock == s.Flags && !shared(s.Flags) && ino.holder != s.Actor && !m.kinds[ino.holder].NoLocks
 }
 
-// shared reports whether other actors may have the lock too.
+// shared reports whether a lock is shared with other actors.
 func shared(lock string) bool { return strings.HasSuffix(lock, "-shared") }
 
 // byFlock reports whether a lock is flock(2)'s rather than fcntl(2)'s.

@@ -1,4 +1,4 @@
-// Actors in separate processes, as fcntl locks require, and the commands as one.
+// Actors in separate processes, as fcntl locks require, and an actor that runs the commands.
 
 package several
 
@@ -14,14 +14,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// rootEnv makes a program an actor in that directory.
+// rootEnv makes a program an actor in the directory that the variable names.
 const rootEnv = "NFSRDMA_SEVERAL_ROOT"
 
-// called is set by Main. Without that call, a process would run this program with all its tests.
+// called is set by Main. If Main was not called, a process would run this program with all its
+// tests.
 var called atomic.Bool
 
-// Main runs the actor if World.Process started this program for one, and exits with it; otherwise
-// it returns. It must come first in main.
+// Main runs the actor if World.Process started this program as an actor, and exits with the actor;
+// otherwise Main returns. It must come first in main.
 func Main() {
 	root := os.Getenv(rootEnv)
 	if root == "" {
@@ -52,7 +53,7 @@ func (w *World) Process(k Kind, root string) error {
 	return nil
 }
 
-// Close ends the actors' processes. The error is about any that ended otherwise.
+// Close ends the actors' processes. The error is about processes that ended otherwise.
 func (w *World) Close() (err error) {
 	for _, end := range w.ends {
 		err = errors.Join(err, end())

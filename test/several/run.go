@@ -16,8 +16,8 @@ type World struct {
 	Kinds   []Kind
 	Restart func() error // kills and restarts the server; nil: no restarts
 
-	// Tick waits until a change of a file gets a later time than earlier ones; nil if each does.
-	// Clients detect changes by their times.
+	// Tick waits until a change of a file gets a later time than earlier changes; nil if each
+	// change does. Clients detect changes by their times.
 	Tick func() error
 
 	runs atomic.Int64
@@ -25,7 +25,7 @@ type World struct {
 	ends []func() error // of processes
 }
 
-// NewWorld returns a world without actors. Its schedules' directories have that name with a number.
+// NewWorld returns a world without actors. Its schedules' directories are named name and a number.
 func NewWorld(name string) *World { return &World{name: name} }
 
 // Add adds an actor.
@@ -54,7 +54,7 @@ func TickOf(file string) (func() error, error) {
 
 // A Failure is a step with an outcome that is not permitted.
 type Failure struct {
-	Steps []Step // the steps before it, and the step itself at the end
+	Steps []Step // the steps up to the wrong outcome, with its step at the end
 	Got   Outcome
 	Want  string
 
@@ -75,7 +75,7 @@ func (f *Failure) Error() string {
 }
 
 // Run runs a schedule's possible steps in a new directory, and returns their number. The error is a
-// *Failure after a wrong outcome, otherwise one that ended an actor.
+// *Failure after a wrong outcome, otherwise an error that ended an actor.
 func (w *World) Run(schedule []Step) (steps int, err error) {
 	dir := fmt.Sprintf("%s-%d", w.name, w.runs.Add(1))
 	if o, err := w.Actors[0].Do(dir, Step{Op: mkdir}); err != nil || o.Err != "" {
@@ -111,7 +111,7 @@ type run struct {
 	taken []string
 }
 
-// step runs a step if it is possible, after the steps that it needs.
+// step runs a step if it is possible, after the steps required before it.
 func (r *run) step(s Step) error {
 	if !r.model.prepare(&s) || s.Op == Restart && r.world.Restart == nil {
 		return nil

@@ -68,7 +68,7 @@ func (m *model) describe(s Step, ino *inode) string {
 }
 
 // sizeOf reports whether a size lies between those of versions. If a write takes several calls,
-// another client may have seen a part.
+// another client may have seen a part of the write.
 func sizeOf(may []version, n int64) bool {
 	least, most := int64(len(may[0].data)), int64(0)
 	for _, v := range may {
@@ -77,13 +77,13 @@ func sizeOf(may []version, n int64) bool {
 	return least <= n && n <= most
 }
 
-// attributes compares attributes. Attributes that were shown advance the actor's floor: it must not
-// see a version older than the first one with them.
+// attributes compares attributes. Attributes that were shown advance the actor's floor: the actor
+// must not see a version older than the first version with them.
 func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool {
 	if !sizeOf(may, o.N) {
 		return false
 	}
-	mode, time := false, ino.dirty == actor // the server has not set it yet
+	mode, time := false, ino.dirty == actor // the server has not set the time yet
 	for i, v := range may {
 		mode = mode || v.mode == o.Mode
 		same := v.time == o.Time || v.time == anyTime
@@ -112,7 +112,7 @@ func mapped(s Step, may []version, o Outcome) bool {
 	return padded && (o.Err == "SIGBUS" || content(may, s.Off, s.N, o.Data))
 }
 
-// content compares bytes: each must be from some version, and so must the end.
+// content compares bytes: each byte must be from some version, and the end must be some version's.
 func content(may []version, off, n int64, data []byte) bool {
 	for i, b := range data {
 		at, ok := off+int64(i), false

@@ -14,7 +14,7 @@ const tries = 2
 // mostRuns limits the runs of one search.
 const mostRuns = 400
 
-// Shrink removes steps from a failing schedule while the rest still fails.
+// Shrink removes steps from a failing schedule while the other steps still fail.
 func (w *World) Shrink(f *Failure) *Failure {
 	runs := 0
 	again := func(steps []Step) *Failure {

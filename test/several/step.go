@@ -28,7 +28,7 @@ const (
 	FTimes    Op = "futimens"
 	FSetACL   Op = "setfacl"
 	FSync     Op = "fsync"
-	Lock      Op = "lock" // without waiting
+	Lock      Op = "lock" // without waiting for the lock
 	Unlock    Op = "unlock"
 
 	Read     Op = "read" // from the beginning to the end

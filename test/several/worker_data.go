@@ -90,7 +90,7 @@ func (w *Worker) read(fd int, s Step) Outcome {
 	return o
 }
 
-// all reads until the end or until the buffer is full.
+// all reads until the file's end or until the buffer is full.
 func all(buf []byte, read func([]byte) (int, error)) (n int, err error) {
 	for n < len(buf) {
 		k, err := read(buf[n:min(n+10000, len(buf))])

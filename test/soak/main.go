@@ -62,7 +62,7 @@ func run(ctx context.Context, cfg config) (r report, err error) {
 	defer cancel()
 	l := &load{server: s, over: over}
 	watched := make(chan struct{})
-	go func() { // until the load has ended, possibly a little after its time
+	go func() { // runs until the load has ended, possibly a little after its time
 		defer close(watched)
 		for !l.ended() {
 			if f, err := s.figures(); err == nil {

@@ -13,7 +13,8 @@ import (
 // malformedWait limits the life of one of these connections.
 const malformedWait = 2 * time.Second
 
-// malformed makes one such connection. It only checks that the server accepts the next one.
+// malformed makes one malformed connection. It only checks that the server accepts the next
+// connection.
 func (w *worker) malformed(ctx context.Context) error {
 	addr := w.server.tcp
 	if w.transport == "rdma" {
@@ -39,7 +40,7 @@ func (w *worker) malformed(ctx context.Context) error {
 	return nil
 }
 
-// garbage returns the bytes for one of these connections.
+// garbage returns the bytes for a malformed connection.
 func (w *worker) garbage() []byte {
 	if w.transport == "rdma" {
 		// An MPA request (RFC 5044 §7.1.1): key, flags, revision, length of the private data.
@@ -60,7 +61,7 @@ func (w *worker) garbage() []byte {
 		return binary.BigEndian.AppendUint32(nil, 1<<31|w.rand.Uint32())
 	case 1: // half a record
 		return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(2*len(noise))), noise...)
-	case 2: // a complete one that is no call, or for an unknown program
+	case 2: // a complete record that is no call, or a call for an unknown program
 		return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(len(noise))), noise...)
 	default:
 		// a call with arguments of noise: XID, CALL, version 2, NFS version 3, procedure, no

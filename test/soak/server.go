@@ -53,8 +53,8 @@ func (s *server) log() string {
 	return string(bytes.Clone(s.errors.b))
 }
 
-// startServer builds both commands and serves a new directory below dir. Another program may take a
-// chosen port before the server listens; then it tries others.
+// startServer builds both commands and serves a new directory below dir. If another program takes a
+// chosen port before the server listens, startServer tries other ports.
 func startServer(dir string) (s *server, err error) {
 	base, err := os.MkdirTemp(dir, "nfsrdma-soak-")
 	if err != nil {

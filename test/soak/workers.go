@@ -65,7 +65,7 @@ func wantHash(name string, want [sha256.Size]byte) error {
 	return err
 }
 
-// copySize returns a size at one of the limits, or any.
+// copySize returns a size at one of the limits, or any size.
 func (w *worker) copySize() int64 {
 	edges := []int64{0, 1, 4095, 4097, 64 << 10, 1<<20 - 1, 1 << 20, 1<<20 + 1}
 	if w.rand.IntN(3) == 0 {
@@ -101,8 +101,8 @@ func (w *worker) copyBoth(ctx context.Context) error {
 	return errors.Join(w.server.client(ctx, "rm", w.url("moved")), os.Remove(back))
 }
 
-// killOne kills a client during a copy of a large file in either direction. The remains are removed
-// locally on the server, while the server may have them open.
+// killOne kills a client during a copy of a large file in either direction. It removes the remains
+// directly in the served directory, while the server may have them open.
 func (w *worker) killOne(ctx context.Context) error {
 	big := filepath.Join(w.local, "big")
 	if _, err := os.Stat(big); errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 type startup struct {
 	markers, crc, reject bool
 	revision             byte
-	ird, ord             int // with revision 2; -1 without
+	ird, ord             int // -1 with revision 1
 	private              []byte
 }
 
@@ -61,7 +61,7 @@ type fpdu struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseFPDU returns 0 bytes if some are missing.
+// parseFPDU returns 0 bytes if bytes are missing.
 func parseFPDU(b []byte) (f fpdu, n int) {
 	if len(b) < 2 {
 		return f, 0
@@ -110,7 +110,7 @@ type ddp struct {
 	tagged, last bool
 	stag         uint32 // tagged: the destination; Send with Invalidate: the STag to invalidate
 	offset       uint64 // tagged
-	queue        uint32 // untagged, like the next three
+	queue        uint32 // untagged, like msn and mo
 	msn, mo      uint32
 	data         []byte
 }

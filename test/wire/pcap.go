@@ -36,7 +36,7 @@ type endpoints struct {
 type half struct {
 	started    bool
 	next       uint32
-	outOfOrder []segment // after next
+	outOfOrder []segment // segments after next
 }
 
 type segment struct {
@@ -95,7 +95,7 @@ func readPcap(r io.Reader, packet func(frame int, ip []byte)) error {
 // maxPacket is larger than any packet written by a capture program.
 const maxPacket = 1 << 18
 
-// assembler reassembles TCP streams. It calls open for each new one.
+// assembler reassembles TCP streams. It calls open for each new stream.
 type assembler struct {
 	open    func(*stream)
 	halves  map[endpoints]*half

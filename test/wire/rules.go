@@ -27,11 +27,11 @@ type rules struct {
 	calls map[uint32]*call
 
 	replies          int
-	grant, lastGrant int // the latest two; the requester has possibly not seen the last one yet
+	grant, lastGrant int // the latest two grants; lastGrant is possibly not yet received
 	asked            int // credits requested by the requester
 	reads            []pendingRead
 	ird              int // Reads that the requester accepts concurrently; -1 unknown
-	callMax          int // bytes of a Send, in each direction
+	callMax          int // maximum bytes of a Send, in each direction
 	replyMax         int
 	mayInvalidate    bool
 }

@@ -20,18 +20,18 @@ var tsharkFields = []string{"frame.number", "_ws.malformed", "_ws.expert.severit
 
 const severityWarning = 0x600000
 
-// tsharkFrames is the number of frames that tshark parses. That takes seconds, and minutes for
-// some captures.
+// tsharkFrames is the number of frames that tshark parses. This number takes seconds, and minutes
+// for some captures.
 const tsharkFrames = 20_000
 
-// known are remarks caused by limits of tshark 4.0: see excused for the first. It also considers
-// revision 2 of MPA an error.
+// known are remarks caused by limits of tshark 4.0: see excused for the first remark. tshark also
+// considers revision 2 of MPA an error.
 var known = []string{"Malformed Packet (Exception occurred)", "Res field is NOT set to zero", "Rev field is NOT set to one"}
 
 func askTshark(t *testing.T, path string, r *Report) {
 	t.Helper()
-	// Content identifies MPA before the port does: a test's port is arbitrary and may belong to
-	// another protocol.
+	// tshark must identify MPA by content, not by port: a test's port is arbitrary and may belong
+	// to another protocol.
 	args := []string{"-r", path, "-c", strconv.Itoa(tsharkFrames), "-o", "tcp.try_heuristic_first:TRUE", "-o", "tcp.desegment_tcp_streams:TRUE", "-o", "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:TRUE",
 		"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=;"}
 	for _, f := range tsharkFields {
@@ -77,10 +77,10 @@ func checkRemarks(t *testing.T, f []string) {
 	}
 }
 
-// excused reports whether NFS appears malformed because of tshark's limits. It does not join the
-// data from the RDMA Writes of a READ reply. And it computes the pad of a Read chunk, which is
+// excused reports whether NFS appears malformed because of tshark's limits. tshark does not join
+// the data from the RDMA Writes of a READ reply. It also computes the pad of a Read chunk, which is
 // never sent (RFC 8166 section 3.4.5.2), only from the length of the last segment of the Read
-// Response, which is wrong if the earlier ones are not multiples of four.
+// Response. This pad is wrong if the earlier segments are not multiples of four.
 func excused(procedures, counts string) bool {
 	for _, p := range strings.Split(procedures, ";") {
 		if p == "6" {

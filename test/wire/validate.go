@@ -98,7 +98,7 @@ var crcTerminate = []byte{0x02, 0x02}
 type side struct {
 	buf     []byte
 	startup *startup
-	msn     [3]uint32 // the last one in each queue
+	msn     [3]uint32 // the last MSN in each queue
 	send    []byte    // an incomplete untagged message
 	open    bool      // send is in use
 }
@@ -109,7 +109,7 @@ type conn struct {
 	sides [2]side
 	rpc   *rules
 	known bool // its first bytes have been seen
-	plain bool // and they were not MPA's
+	plain bool // the first bytes were not MPA's
 	crc   bool
 	wrong [2]bool // a CRC from this side was wrong
 	cut   bool    // siw has ended it for a CRC that was right

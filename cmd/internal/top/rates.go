@@ -119,7 +119,7 @@ func (now *Snapshot) since(before *Snapshot, server string) *Report {
 	return r
 }
 
-// A delta is two snapshots' metrics and the seconds between them.
+// A delta has the metrics of two snapshots and the seconds between the snapshots.
 type delta struct {
 	now, before figures.Set
 	seconds     float64
@@ -141,8 +141,8 @@ func (d *delta) rate(grown float64) float64 {
 	return grown / d.seconds
 }
 
-// byKey returns the samples of a name by their labels, without one label. Values that differ only
-// in that label are added.
+// byKey returns the samples of a name by their labels, without one label. Values of samples that
+// differ only in that label are added.
 func byKey(set figures.Set, name, without string) map[string]figures.Sample {
 	by := make(map[string]figures.Sample, len(set[name]))
 	for _, s := range set[name] {
@@ -214,7 +214,7 @@ func classesSince(now, before []figures.Class) []figures.Class {
 		earlier[c.Seconds] = c.Calls
 	}
 	list := make([]figures.Class, 0, len(now))
-	least := 0.0 // classes are cumulative
+	least := 0.0 // never falls, because classes are cumulative
 	for _, c := range now {
 		least = max(c.Calls-earlier[c.Seconds], least)
 		list = append(list, figures.Class{Seconds: c.Seconds, Calls: least})
@@ -222,8 +222,8 @@ func classesSince(now, before []figures.Class) []figures.Class {
 	return list
 }
 
-// clientsSince computes the rates of connections. A connection younger than the interval, or with a
-// count below the earlier one of the same address, is a new one.
+// clientsSince computes the rates of connections. A connection is new if it is younger than the
+// interval, or if a count is below the same address's earlier count.
 func clientsSince(now, before []Client, seconds float64, restarted bool) []ClientRate {
 	type id struct{ address, transport string }
 	earlier := make(map[id]*Client, len(before))

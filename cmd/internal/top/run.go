@@ -102,7 +102,7 @@ func (t *terminal) suspend() error {
 	if err := unix.Kill(unix.Getpid(), unix.SIGSTOP); err != nil {
 		return err
 	}
-	// this thread may return from kill before the others have stopped, and before it stops itself
+	// kill may return in this thread before the process has stopped, so wait for SIGCONT
 	<-on
 	return t.enter()
 }

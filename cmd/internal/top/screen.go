@@ -23,7 +23,7 @@ type screen struct {
 	server   string
 	before   *Snapshot // the newest snapshot
 	report   *Report   // nil: the first interval has not ended
-	err      error     // why there is no newer snapshot
+	err      error     // why the newest request failed, or nil
 	help     bool
 }
 

@@ -14,7 +14,7 @@ import (
 type Snapshot struct {
 	At      time.Time // time of reading, by this machine's clock
 	Figures figures.Set
-	Clients []Client // from the control socket; nil without one
+	Clients []Client // from the control socket; nil without a control socket
 }
 
 // A Client is one client connection, with the keys of nfsrdmad clients --json.

@@ -96,7 +96,7 @@ func figuresURL(server string) (*url.URL, error) {
 		return u, nil
 	}
 	host, port, err := net.SplitHostPort(server)
-	if err != nil { // without a port
+	if err != nil { // the address has no port
 		host, port = strings.TrimSuffix(strings.TrimPrefix(server, "["), "]"), DefaultPort
 	}
 	if host == "" || port == "" || strings.ContainsAny(host, "/?#@ []") || strings.ContainsAny(port, "/?#@ :[]") {

@@ -48,7 +48,7 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 	return t, nil
 }
 
-// enter makes keys arrive unbuffered and without echo. Ctrl-C and Ctrl-Z remain signals.
+// enter makes the terminal pass keys unbuffered and without echo. Ctrl-C and Ctrl-Z remain signals.
 func (t *terminal) enter() error {
 	as := *t.before
 	as.Lflag &^= unix.ICANON | unix.ECHO

@@ -1,5 +1,4 @@
-// ACLs: a copy with its source's mode also has its source's ACLs, or fewer rights if it cannot have
-// them.
+// ACLs: a copy with its source's mode also has its source's ACLs, or fewer rights without the ACLs.
 
 package treecopy
 
@@ -68,7 +67,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	switch {
 	case err != nil:
 		ok = r.reportNotKept(ctx, what, err)
-		mode &^= 0o070 // the group's part of it is unknown
+		mode &^= 0o070 // the group's rights in the mode are unknown
 	case !plain(&acls):
 		if len(acls.Access) == 0 {
 			acls.Access = posixacl.FromMode(uint32(mode.Perm()))
@@ -81,7 +80,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
-		if err == nil { // otherwise one line was already printed
+		if err == nil { // after an error one line was already printed
 			r.reportNotKept(ctx, what, e)
 		}
 		return 0, false, false
@@ -125,7 +124,7 @@ func writeACLs(a *nfsclient.ACLs, set func(attr string, value []byte) error, rem
 		return err
 	}
 	if len(a.Default) == 0 {
-		_ = remove(posixacl.AttrDefault) // only directories have one
+		_ = remove(posixacl.AttrDefault) // only directories have a default ACL
 		return nil
 	}
 	return set(posixacl.AttrDefault, a.Default.Append(nil))
@@ -137,7 +136,7 @@ func dropACL(remove func(attr string) error) error {
 	if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
-	_ = remove(posixacl.AttrDefault) // only directories have one
+	_ = remove(posixacl.AttrDefault) // only directories have a default ACL
 	return nil
 }
 

@@ -70,9 +70,9 @@ func (r *Run) preserve(ctx context.Context, text string, src, cur *Meta, read ac
 	return ok
 }
 
-// reportNotKept reports an attribute that the copy lacks. For mv(1) this is no failure: the move
-// continues even if the new file system, or its server, cannot store an owner, an ACL or a time.
-// Otherwise the file would stay at its old name.
+// reportNotKept reports an attribute that the copy lacks. For mv(1) a missing attribute is no
+// failure: the move continues even if the new file system, or its server, cannot store an owner, an
+// ACL or a time. Otherwise the file would stay at its old name.
 func (r *Run) reportNotKept(ctx context.Context, what string, err error) (ok bool) {
 	var gone *transport.ConnectError
 	if !r.opt.move || ctx.Err() != nil || errors.As(err, &gone) {
@@ -82,7 +82,7 @@ func (r *Run) reportNotKept(ctx context.Context, what string, err error) (ok boo
 	return true
 }
 
-// errTimeRange is the error for a time replaced by the nearest possible one.
+// errTimeRange is the error for a time replaced by the nearest possible time.
 var errTimeRange = errors.New("NFS version 3 has no time before 1970 or after 2106: the nearest one was set")
 
 // timesFit reports whether NFS version 3 can represent a's times.

@@ -27,10 +27,10 @@ type job struct {
 	dstText string
 	fresh   bool // the target does not exist, because this run made its directory
 	top     bool // an operand
-	decided bool // old is set and must be replaced, whatever its type
+	decided bool // old is set and is replaced, whatever its type
 
 	old     *Meta // the existing target; nil: none
-	inPlace bool  // old can only be written through the name
+	inPlace bool  // old can only be written through the target's name
 }
 
 // copiesContent reports whether to copy the source's bytes rather than its type.
@@ -131,7 +131,7 @@ func (r *Run) wanted(ctx context.Context, j *job, target *Meta) bool {
 	return true
 }
 
-// question returns the -i question about a target, or about one without write permission.
+// question returns the -i question about a target, or another question without write permission.
 func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
 	name := r.quote(j.dstText)
 	m := *target

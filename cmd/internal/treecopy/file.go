@@ -44,13 +44,13 @@ func (r *Run) copyFile(ctx context.Context, j *job) (Meta, bool) {
 }
 
 // replaceable reports whether a new file may replace an existing target. A file with several names
-// must stay one file under all of them, unless the copy preserves links.
+// must stay one file under all names, unless the copy preserves links.
 func (r *Run) replaceable(j *job) bool {
 	return j.decided || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
 }
 
 // newPerm returns the mode of a new file. If owner and mode will be set later, only the user has
-// access until then.
+// access before that.
 func (r *Run) newPerm(j *job) fs.FileMode {
 	if r.opt.Preserve.Mode || r.opt.Preserve.Owner || j.old != nil {
 		return 0o600
@@ -129,7 +129,7 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 	}
 	if err := j.to.RenameTo(ctx, tmp, j.to, j.name); err != nil {
 		if j.old != nil && !j.decided && isPermissionError(err) {
-			return Meta{}, needsInPlace // a sticky directory
+			return Meta{}, needsInPlace // for example in a sticky directory
 		}
 		r.fail(ctx, what, err)
 		return Meta{}, failed
@@ -211,14 +211,14 @@ func (r *Run) createTemp(ctx context.Context, j *job, c *content) (name string, 
 		name = tempName(base)
 		sink, err = j.to.Create(ctx, name, r.newPerm(j), c.wholeSize())
 		if errors.Is(err, unix.ENAMETOOLONG) && base != "" {
-			base, err = "", fs.ErrExist // a file system with shorter names
+			base, err = "", fs.ErrExist // the file system may permit only shorter names
 		}
 	}
 	return name, sink, err
 }
 
-// fill writes the content. durable is set if the file replaces another: its data must be on disk
-// before the old file goes. A server's files are always on its disk.
+// fill writes the content. durable is set if the file replaces another file: the data must be on
+// disk before the other file goes. A server's files are always on the server's disk.
 func (r *Run) fill(ctx context.Context, j *job, c *content, sink Sink, durable bool) bool {
 	err := r.pump(ctx, c, sink, durable)
 	if err == nil {
@@ -285,5 +285,5 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 // target.
 var errConsumed = errors.New("the directory does not let a new file take its place, and the source cannot be read again")
 
-// isLostWrites reports whether a restarted server needs the data again.
+// isLostWrites reports whether a server has restarted and needs the data again.
 func isLostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }

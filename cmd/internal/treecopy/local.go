@@ -24,7 +24,7 @@ type localDir struct {
 	self Meta
 	text string
 
-	top *localDir // the operand's directory, which stays open; nil in the top itself
+	top *localDir // the operand's directory, which stays open; nil in the operand's directory
 	rel string    // path from top
 }
 
@@ -115,8 +115,8 @@ func (d *localDir) Stat(_ context.Context, name string) (Meta, error) {
 	return m, err
 }
 
-// Follow resolves a chain of links. The target of a /proc/PID/fd link may have no name, or be an
-// open file other than the one that the name now leads to. So it is opened through the link.
+// Follow resolves a chain of links. The target of a /proc/PID/fd link may have no name, or another
+// open file may have the name now. So the target is opened through the link.
 func (d *localDir) Follow(_ context.Context, name string) (Dir, string, bool, error) {
 	dir, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.fd))
 	if err != nil {

@@ -17,7 +17,7 @@ type localFile struct {
 	*os.File
 	fd     int // the descriptor of File; File.Fd would make it blocking
 	stream bool
-	unwait func() bool // ends the callback for the context's end
+	unwait func() bool // stops the callback that runs at the end of ctx
 }
 
 // openFile opens a name. With a FIFO, the end of ctx ends any wait for the other side.
@@ -50,9 +50,9 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 	return f, nil
 }
 
-// openPipe waits for the other side of a FIFO. If ctx ends first, it opens the FIFO for both sides:
-// that does not wait, and it ends the goroutine's wait. If this is not permitted, the goroutine
-// stays until the other side opens the FIFO.
+// openPipe waits for the other side of a FIFO. If ctx ends first, openPipe opens the FIFO for both
+// sides: that open does not wait, and it ends the goroutine's wait. If it is not permitted, the
+// goroutine stays until the other side opens the FIFO.
 func (d *localDir) openPipe(ctx context.Context, name string, flag int) (int, error) {
 	type opened struct {
 		fd  int
@@ -204,7 +204,7 @@ func (s *localSink) Adopt(_ context.Context, old *Meta) error {
 	}
 	fd, err := openAt(s.d.fd, old.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return err // its attributes are unreadable
+		return err // the old attributes are unreadable
 	}
 	defer unix.Close(fd)
 	return copyXattrs(fd, s.fd, carried)

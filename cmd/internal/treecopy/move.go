@@ -23,8 +23,8 @@ type movedFile struct {
 	mtime time.Time
 }
 
-// Move moves sources to dst, or into it if it is a directory. No part of a source is removed before
-// all of it is at its target. The returned error is ctx's.
+// Move moves sources to dst, or into a directory dst. No part of a source is removed before all of
+// the source is at its target. The returned error is ctx's.
 func (r *Run) Move(ctx context.Context, sources []Operand, dst Operand) error {
 	r.opt.move, r.opt.Recursive, r.opt.Follow, r.opt.Force = true, true, FollowNever, true
 	r.opt.Preserve = Preserve{Mode: true, Owner: true, Times: true, Links: true}
@@ -150,8 +150,8 @@ func (r *Run) recordMoved(j *job) {
 	}
 }
 
-// removeMoved removes a file that is unchanged since its copy. A file written or created since is
-// not at the target, so it stays.
+// removeMoved removes a file that is unchanged since its copy. A file written or created since the
+// copy is not at the target, so the file stays.
 func (r *Run) removeMoved(ctx context.Context, d Dir, name string) {
 	m, err := d.Lstat(ctx, name)
 	if err == nil {

@@ -71,7 +71,7 @@ type Options struct {
 type Error struct {
 	What    string // "cannot stat 'a'"
 	Err     error  // nil if What is complete
-	Warning bool   // the rest continues as if it had succeeded
+	Warning bool   // the run continues as if the step had succeeded
 }
 
 func (e *Error) Error() string {

@@ -79,7 +79,7 @@ func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 // isEnd reports whether err is io.EOF itself. A wrapped io.EOF is the end of something else, such
 // as a connection, so the file may be incomplete.
 func isEnd(err error) bool {
-	return err == io.EOF //nolint:errorlint // see above
+	return err == io.EOF //nolint:errorlint // the error itself, as the doc comment says
 }
 
 // maxResend limits how often a file is resent to a server that restarts during its copy.
@@ -192,7 +192,7 @@ type parallel struct {
 	ctx  context.Context
 	eof  atomic.Bool  // a read has reached the end
 	last atomic.Int64 // end of the data read so far
-	err  error        // of the goroutine that hands out blocks
+	err  error        // the error of the goroutine that hands out blocks
 }
 
 // blocks reads from off to end and returns the offset reached.
@@ -222,9 +222,10 @@ func (p *parallel) blocks(off, end int64) int64 {
 	return off
 }
 
-// segments reads the file system's data segments. If it does not report them, everything is read.
+// segments reads the file system's data segments. If the file system does not report them, all
+// bytes are read.
 func (p *parallel) segments(off int64) int64 {
-	size := int64(-1) // size when the data last ended at off; -1: it has not
+	size := int64(-1) // the size when the data last ended at off; -1: never
 	for p.ctx.Err() == nil {
 		start, end, ok, err := p.c.src.NextData(off)
 		if !ok {
@@ -236,8 +237,8 @@ func (p *parallel) segments(off int64) int64 {
 			p.extent(start, end)
 			off, size = end, -1
 		case size < 0:
-			// Data added between the two calls lies below the size read now and would be taken for
-			// a hole. So the data segments are asked for again.
+			// Data added between NextData and Size lies below this size and would be taken for a
+			// hole. So the data segments are asked for again.
 			if size, err = p.c.src.Size(); err != nil {
 				p.err = err
 				return off
@@ -275,8 +276,8 @@ func raiseTo(v *atomic.Int64, n int64) {
 	}
 }
 
-// A writer writes blocks to the sink and counts them. Blocks of one file are written concurrently:
-// its fields are set before the first one, or atomic.
+// A writer writes blocks to the sink and counts the bytes. Blocks of one file are written
+// concurrently, so the writer's fields are set before the first block, or atomic.
 type writer struct {
 	r       *Run
 	sink    Sink

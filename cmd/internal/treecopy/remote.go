@@ -284,7 +284,7 @@ func (d *remoteDir) Writable(ctx context.Context, m Meta) error {
 	return err
 }
 
-// CaseInsensitive returns PATHCONF's answer, and true if there is none.
+// CaseInsensitive returns PATHCONF's answer, and true without an answer.
 func (d *remoteDir) CaseInsensitive(ctx context.Context) bool {
 	res, err := d.c.Pathconf(ctx, d.fh)
 	return err != nil || res.CaseInsensitive

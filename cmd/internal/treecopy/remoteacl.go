@@ -1,4 +1,4 @@
-// ACLs of objects on a server, through NFSACL if it has that.
+// ACLs of objects on a server, through NFSACL if the server has NFSACL.
 
 package treecopy
 
@@ -22,8 +22,8 @@ type dirACLs struct {
 	now   nfsclient.ACLs // an empty Access stands for the mode
 }
 
-// current returns the directory's ACLs. It asks the server once. It does not ask if this run made
-// the directory and its parent has no default ACL.
+// current returns the directory's ACLs. It asks the server at most once, and never if this run made
+// the directory in a parent without a default ACL.
 func (d *remoteDir) current(ctx context.Context) (nfsclient.ACLs, error) {
 	d.acls.mu.Lock()
 	defer d.acls.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *remoteDir) setNew(ctx context.Context, m *Meta, acls *nfsclient.ACLs) e
 	return d.send(ctx, m, acls)
 }
 
-// send is SETACL. On a server without ACLs there is nothing to remove.
+// send sends SETACL. On a server without ACLs there is nothing to remove.
 func (d *remoteDir) send(ctx context.Context, m *Meta, acls *nfsclient.ACLs) error {
 	_, err := d.c.SetACL(ctx, m.FH, *acls, m.Mode.IsDir())
 	if plain(acls) && errors.Is(err, errors.ErrUnsupported) {

@@ -17,7 +17,7 @@ type remoteFile struct {
 	*nfsclient.File
 	meta Meta // at the time of opening
 	dir  *remoteDir
-	had  bool // the file existed before, with any ACL
+	had  bool // the file existed before, possibly with an ACL
 }
 
 // Open opens a regular file; NFS carries no data of devices and FIFOs. Links have been followed

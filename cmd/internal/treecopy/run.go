@@ -34,7 +34,7 @@ type Run struct {
 
 	noACLs   sync.Map // fileSystem: source file systems without ACLs
 	failures atomic.Int64
-	askMu    sync.Mutex // held while the user is asked; no other lock is taken under it
+	askMu    sync.Mutex // held while the user is asked; never held while another lock is taken
 
 	// guards madeDirs, moved; held for lookups only, never during file-system calls
 	mu sync.Mutex
@@ -81,8 +81,8 @@ func (r *Run) fail(ctx context.Context, what string, err error) bool {
 	return false
 }
 
-// Copy copies sources to dst, or into it if it is a directory. Failures are reported and do not
-// stop the rest. The returned error is ctx's, or that of a lost server.
+// Copy copies sources to dst, or into a directory dst. Failures are reported and do not stop the
+// other copies. The returned error is ctx's, or that of a lost server.
 func (r *Run) Copy(ctx context.Context, sources []Operand, dst Operand) error {
 	return r.each(ctx, sources, dst, r.copyOperand)
 }

@@ -114,8 +114,8 @@ func (t *linkTable) claim(m *Meta) (e *linkEntry, first bool) {
 	return e, first
 }
 
-// linked copies a file with several names. The first caller copies it; the others wait for that and
-// link.
+// linked copies a file with several names. The first caller copies the file; the others wait for
+// the copy and link to it.
 func (r *Run) linked(ctx context.Context, j *job) bool {
 	e, first := r.links.claim(&j.src)
 	if first {
@@ -130,7 +130,7 @@ func (r *Run) linked(ctx context.Context, j *job) bool {
 		return ok
 	}
 	err := r.link(ctx, e, j)
-	if errors.Is(err, unix.EXDEV) { // through a link to another file system
+	if errors.Is(err, unix.EXDEV) { // the link leads to another file system
 		_, ok := r.make(ctx, j)
 		return ok
 	}

@@ -128,7 +128,7 @@ func copyXattrs(from, to int, want func(string) bool) error {
 	list := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(from, list)
 	if err != nil || n == 0 {
-		return nil // none, or none that are visible
+		return nil // the file has no attributes, or no visible ones
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {

@@ -83,13 +83,12 @@ func (r *Run) copyTree(ctx context.Context, src Operand, m Meta, to Dir, name st
 	close(w.work)
 	workers.Wait()
 	for _, t := range w.stack {
-		// ctx has ended, so these are not copied, but their open parents must be closed
+		// after the end of ctx, tasks are not copied, but their open parents must be closed
 		w.finish(ctx, t)
 	}
 }
 
-// top opens or makes the target directory. Before that, it checks that a directory is not copied
-// into itself.
+// top opens or makes the target directory. First it checks that no directory is copied into itself.
 func (r *Run) top(ctx context.Context, src Operand, m Meta, to Dir, name string) (Dir, bool) {
 	if name == "." && same(&m, to.Self()) {
 		r.fail(ctx, r.quote(src.Text)+" and "+r.quote(to.Text(name))+" are the same file", nil)

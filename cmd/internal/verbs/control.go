@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A control is that connection. It belongs to one goroutine.
+// A control is the connection for parameters. It belongs to one goroutine.
 type control struct {
 	net.Conn
 	ctx     context.Context
@@ -83,7 +83,7 @@ func (t *control) send(b []byte) error {
 	return t.wrap("send to", err)
 }
 
-// receive waits for an n-byte message, at most for silence.
+// receive waits for an n-byte message; silence limits the wait.
 func (t *control) receive(n int) ([]byte, error) {
 	_ = t.SetReadDeadline(time.Now().Add(t.silence))
 	return t.read(n)

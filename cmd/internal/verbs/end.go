@@ -65,7 +65,7 @@ func (e *end) allocateBuffers() {
 	e.in = make([]byte, e.prefix()+max(e.o.Size, minReceiveSize))
 }
 
-// bind gives the queue pair the selected address, or the one that leads to peer.
+// bind gives the queue pair the selected address, or the address that leads to peer.
 func (e *end) bind(peer netip.Addr) (err error) {
 	if e.o.Local.IsValid() {
 		e.id, err = roce.Bind(e.qp, e.o.Local, qkey)
@@ -110,7 +110,7 @@ func (e *end) finish() {
 }
 
 // awaitPeerClose waits for the peer to disconnect first, up to disconnectTimeout. Linux's rping
-// fails its test if the connection ends before it has handled the last message.
+// fails its test if the connection ends before rping has handled the last message.
 func (e *end) awaitPeerClose() {
 	t := time.NewTimer(disconnectTimeout)
 	defer t.Stop()
@@ -168,8 +168,8 @@ func (e *end) next() (rnic.WC, error) {
 	return wc, nil
 }
 
-// limitWaits limits next's waits to d from now on, after which no more messages are expected. Any
-// goroutine may call it.
+// limitWaits limits next's waits to d from now on; later messages are not expected. Any goroutine
+// may call it.
 func (e *end) limitWaits(d time.Duration) {
 	e.maxWait.Store(int64(d))
 	e.silent.Reset(d)

@@ -122,7 +122,7 @@ func Perf(ctx context.Context, name string, o Options) (*PerfReport, error) {
 // setUp prepares both ends for the test and returns this end's key.
 func (p *perf) setUp(asked int) (key exchange.Key, err error) {
 	if p.t.cm != nil {
-		p.id.MTU = p.t.cm.mtu // of the same interface
+		p.id.MTU = p.t.cm.mtu // the MTU of the same interface
 		err = fitMTU(p.o, p.id.MTU)
 	} else {
 		err = p.bind(p.t.peer())

@@ -63,8 +63,8 @@ func connectControlByCM(ctx context.Context, o *Options) (*control, error) {
 	return &control{Conn: c, ctx: ctx, silence: o.silence(), cm: c, release: context.AfterFunc(ctx, func() { c.Close() })}, nil
 }
 
-// open makes the connection. A server also starts to listen for the test's connection, before its
-// client can request that.
+// open makes the connection. A server first starts to listen for the test's connection, because the
+// client can request it at any time after.
 func (c *cmConn) open(ctx context.Context, o *Options) (err error) {
 	params := rnic.ConnParams{IRD: 1, ORD: 1}
 	if o.server() {
@@ -153,7 +153,7 @@ func (c *cmConn) message() error {
 	return nil
 }
 
-// Close ends the connection immediately, and with it waiting Reads and Writes.
+// Close ends the connection immediately, and so ends waiting Reads and Writes.
 func (c *cmConn) Close() error {
 	c.once.Do(func() {
 		if c.listener != nil {
@@ -199,8 +199,8 @@ func (p *perf) connectByCM() error {
 	return p.exchangeKeys(exchange.Key{}, p.t.receive)
 }
 
-// Retries if the server does not listen yet for the test's queue pair: Linux's starts after the
-// barrier.
+// Retries if the server does not listen yet for the test's queue pair: Linux's server starts to
+// listen after the barrier.
 const (
 	connectTries     = 100
 	connectRetryWait = 50 * time.Millisecond
@@ -222,8 +222,7 @@ func (p *perf) connectWithRetry(params rnic.ConnParams) error {
 	}
 }
 
-// leaveByCM ends both connections after the peer has done so, if the peer is the client, or before
-// it.
+// leaveByCM ends both connections. A server waits for its client to end them first.
 func (p *perf) leaveByCM() {
 	if p.o.server() && p.o.Service == rnic.RC {
 		p.awaitPeerClose()

@@ -53,7 +53,7 @@ func (p *perf) run(key exchange.Key) (*PerfReport, error) {
 		return &p.report, nil
 	}
 	p.finish()
-	// Each end sends Done and receives the peer's. Its loss does no harm.
+	// Each end sends Done and receives the peer's Done. A lost Done does no harm.
 	if err := p.t.send([]byte(exchange.Done)); err == nil {
 		_, _ = p.t.receive(len(exchange.Done))
 	}
@@ -68,7 +68,7 @@ func (p *perf) release(key exchange.Key) error {
 	return p.exchangeKeys(key, p.t.await)
 }
 
-// swapFigures exchanges the results. A server has none and reports its client's.
+// swapFigures exchanges the results. A server has no results and reports its client's.
 func (p *perf) swapFigures() error {
 	ours := exchange.Figures{Size: uint64(p.o.Size), Iterations: uint64(p.o.Iterations), Peak: p.report.Average, Average: p.report.Average, Rate: p.report.Rate}
 	if p.o.server() {
@@ -135,7 +135,7 @@ func (p *perf) readEach() error {
 // awaitClient waits while the client writes and reads.
 func (p *perf) awaitClient() error {
 	done, watched := make(chan struct{}), make(chan struct{})
-	go func() { // a lost connection ends the wait, which RC would not notice
+	go func() { // ends the wait when the control connection is lost, which RC does not notice
 		defer close(watched)
 		select {
 		case <-p.qp.Done():
@@ -156,7 +156,8 @@ func (p *perf) awaitClient() error {
 // some.
 const lateMessageWait = 2 * time.Second
 
-// drain receives messages until all have arrived, or the client is done and no more arrive.
+// drain receives messages until all have arrived, or until the client is done and no message
+// arrives any more.
 func (p *perf) drain() error {
 	over := make(chan error, 1)
 	go func() {

@@ -25,7 +25,7 @@ const (
 	pingpongMTU        = 1024
 )
 
-// pingpongReceives is the posted-receive count. One message is in flight at a time.
+// pingpongReceives is the number of posted receives. One message is in flight at a time.
 const pingpongReceives = 16
 
 // Pingpong runs one test against ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong or itself.
@@ -122,8 +122,8 @@ func pingpong(e *end) error {
 		lead = 0
 	}
 	for received < n || sent < n {
-		// The client is one message ahead of the received ones. The next Send waits until the last
-		// one has completed.
+		// The client has sent one message more than it has received. The next Send waits until the
+		// last Send has completed.
 		if posted < n && posted < received+lead && sent == posted {
 			if err := e.send(e.o.Size); err != nil {
 				return err

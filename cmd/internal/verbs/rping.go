@@ -117,7 +117,7 @@ func (e *end) reach(ctx context.Context, params rnic.ConnParams) error {
 	return e.accept(ctx, params)
 }
 
-// listen listens for a service's clients, at the selected address or at all.
+// listen listens for a service's clients, at the selected address or at all addresses.
 func (o *Options) listen(s rnic.Service) (rnic.Listener, error) {
 	at := ":" + strconv.Itoa(o.Port)
 	if o.Local.IsValid() {
@@ -175,7 +175,7 @@ func (p *rping) ask(n int) error {
 		if err := p.sendRegion(mr); err != nil {
 			return err
 		}
-		if _, err := p.receiveRegion(); err != nil { // the server has read it, then written it
+		if _, err := p.receiveRegion(); err != nil { // the server has read and written mr
 			return err
 		}
 	}
@@ -199,8 +199,8 @@ func fill(b []byte, n int) {
 	b[len(b)-1] = 0
 }
 
-// answer is the server's iteration: it reads the client's message, confirms that, and writes it to
-// the announced memory.
+// answer is the server's iteration: it reads the client's message, confirms the read, and writes
+// the message to the announced memory.
 func (p *rping) answer() error {
 	from, err := p.receiveRegion()
 	if err != nil {

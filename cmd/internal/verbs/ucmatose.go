@@ -58,8 +58,8 @@ func Ucmatose(ctx context.Context, o Options) (*PingpongReport, error) {
 	return r, nil
 }
 
-// exchangeAll sends all messages and receives as many. The server sends first, the client after it
-// has received all.
+// exchangeAll sends all messages and receives as many. The server sends first; the client sends
+// after it has received all messages.
 func (e *end) exchangeAll() error {
 	n := e.o.Iterations
 	if e.o.server() {

@@ -21,7 +21,7 @@ const (
 	udaddyMost       = 4096
 )
 
-// multicastQPN is multicast messages' destination QPN.
+// multicastQPN is the destination QPN of multicast messages.
 const multicastQPN = 1<<24 - 1
 
 // datagrams checks the options and makes an end.

@@ -44,7 +44,7 @@ func oddOffsets(e Env) error {
 	}
 	defer f.Close()
 	if _, err := f.ReadAt(make([]byte, 3), 1); err != nil {
-		return nil // only network file systems accept such requests
+		return nil // only network file systems accept unaligned requests
 	}
 	for i, n := range around {
 		off, patch := int64(1+i*13), data(n, 3)

@@ -41,8 +41,8 @@ func Model(e Env, seed uint64, n int) error {
 // node is a regular file, possibly with several names.
 type node struct {
 	data []byte
-	// f is open if the last write has left it open. The client may then still cache the written
-	// data; closing sends it.
+	// f is open if the last write has left the file open. The client may then still cache the
+	// written data; closing sends the data.
 	f *os.File
 }
 
@@ -217,8 +217,8 @@ func (m *model) truncate() error {
 	return nil
 }
 
-// orphan closes a file that is about to lose a name. Otherwise the client would rename it until it
-// is closed, which shows in its link count.
+// orphan closes a file that is about to lose a name. The client would rename an open file until the
+// file is closed, which shows in the link count.
 func (m *model) orphan(name string) error { return m.names[name].shut() }
 
 func (m *model) rename() error {

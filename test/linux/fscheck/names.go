@@ -42,7 +42,7 @@ func rename(e Env) error {
 	); err != nil {
 		return err
 	}
-	if err := syscall.Rename(full, empty); err != nil { // os.Rename would refuse without a call
+	if err := syscall.Rename(full, empty); err != nil { // os.Rename would make no system call
 		return fmt.Errorf("directory over an empty one: %w", err)
 	}
 	if err := os.Rename(b, filepath.Join(empty, "moved")); err != nil {

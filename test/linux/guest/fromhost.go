@@ -12,7 +12,8 @@ import (
 )
 
 // FromHost copies a program of this machine, its libraries and its loader into the guest's
-// /tmp/host, and returns the command. If this machine lacks it, the error is exec.LookPath's.
+// /tmp/host, and returns the command. If this machine lacks the program, the error is
+// exec.LookPath's.
 func (g *Guest) FromHost(ctx context.Context, name string) (command string, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -56,8 +56,8 @@ type Guest struct {
 	dead error      // why the guest accepts no more scripts
 }
 
-// bootTime limits the boot under software emulation: 5 to 10 s on an idle machine, and minutes on
-// one that runs all other tests concurrently.
+// bootTime limits the boot under software emulation: 5 to 10 s on an idle machine, and minutes on a
+// machine that runs all other tests concurrently.
 const bootTime = 15 * time.Minute
 
 // Boot starts a guest and waits until it accepts scripts; ctx limits only the wait.

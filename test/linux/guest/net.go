@@ -81,9 +81,8 @@ func userNetwork(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// end releases the network's resources. For a killed guest that happens only in Guest.Close, so
-// that until then its address belongs to a machine that is off, rather than being resolved
-// elsewhere.
+// end releases the network's resources. For a killed guest, only Guest.Close calls end: until then
+// the guest's address belongs to a machine that is off, rather than being resolved elsewhere.
 func (n *Network) end() {
 	if n.tap != nil {
 		n.tap.close()

@@ -16,9 +16,9 @@ import (
 
 const qemu = "qemu-system-x86_64"
 
-// One CPU runs, but the machine is configured for two. On a machine configured for one, QEMU before
-// 8.1 omits the guest's memory barriers, and its network stops permanently after some hundred
-// megabytes.
+// One CPU runs, but the machine is configured for two CPUs. On a machine configured for one CPU,
+// QEMU before 8.1 omits the guest's memory barriers, and its network stops permanently after some
+// hundred megabytes.
 const cpus = "1,maxcpus=2"
 
 // emulated is the CPU without KVM. Linux's allocator uses CMPXCHG16B if available, and with it QEMU

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// Shell runs a guest with this terminal as its console until its shell ends. Control-A X kills it.
+// Shell runs a guest with this terminal as the console until the guest's shell ends. Control-A X
+// kills the guest.
 func Shell(cfg Config) error {
 	dir, err := os.MkdirTemp("", "nfsrdma-guest-")
 	if err != nil {

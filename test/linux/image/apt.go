@@ -13,7 +13,7 @@ import (
 )
 
 // apt downloads into debs. If the machine's package lists are missing or outdated and we must not
-// refresh them, it uses a private copy below state.
+// refresh them, apt uses a private copy below state.
 type apt struct {
 	ctx   context.Context
 	log   Log
@@ -64,8 +64,8 @@ func (k kernelPackages) unpacked() []string {
 	return []string{k.image, k.headers, k.common, k.kbuild}
 }
 
-// kernel finds the newest kernel of a series with a source package of the same version: the archive
-// sometimes has a source days before its signed kernel.
+// kernel finds the newest kernel of a series with a source package of the same version. The archive
+// sometimes has a source days before the signed kernel of the same version.
 func (a *apt) kernel(series string) (kernelPackages, error) {
 	k, err := a.findKernel(series)
 	if err != nil {

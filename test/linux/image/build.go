@@ -34,7 +34,7 @@ func (b *builder) build() error {
 		return err
 	}
 	b.release = kernel.release
-	// kbuild breaks on paths with a space or a colon; cache directories have none.
+	// kbuild breaks on paths with a space or a colon; cache directories have neither.
 	b.work = filepath.Join(b.cache, "work-"+b.series)
 	if err := os.RemoveAll(b.work); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *builder) build() error {
 	return finish(b.dir, &Image{Series: b.series, Release: b.release})
 }
 
-// fetch locks the cache meanwhile, because all kernels share the packages.
+// fetch locks the cache during the download, because all kernels share the packages.
 func (b *builder) fetch() (k kernelPackages, debs map[string]string, err error) {
 	unlock, err := lock(filepath.Join(b.cache, "lock-packages"))
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *builder) unpack(deb, dir string) error {
 	return err
 }
 
-// run returns a program's output; its error has the last lines.
+// run returns a program's output; an error has the last lines of the output.
 func run(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")

@@ -64,7 +64,7 @@ func Get(ctx context.Context, series string, log Log) (*Image, error) {
 	return load(dir)
 }
 
-// load reads the file written by finish. Without it an image is incomplete.
+// load reads the file written by finish. Without the file an image is incomplete.
 func load(dir string) (*Image, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "image.json"))
 	if err != nil {

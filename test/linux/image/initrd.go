@@ -19,7 +19,7 @@ var emptyDirs = []string{
 	"var/lib/nfs/rpc_pipefs", "var/lib/nfs/v4recovery",
 }
 
-// libDirs are searched in order. In the guest all libraries are in the first.
+// libDirs are searched in this order. In the guest all libraries are in the first directory.
 var libDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib"}
 
 type initrd struct {
@@ -157,7 +157,7 @@ func (in *initrd) library(lib string) error {
 	return fmt.Errorf("no package of the recipe holds %s", lib)
 }
 
-// busybox adds the applets with names that are still free.
+// busybox adds the applets whose names no other program has.
 func (in *initrd) busybox(b *builder) error {
 	file := filepath.Join(in.sysroot, "bin/busybox")
 	text, err := os.ReadFile(file)

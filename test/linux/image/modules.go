@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// modules puts the stock siw driver under extra/, for modprobe, and the one without the race at
+// modules puts the stock siw driver under extra/, for modprobe, and the driver without the race at
 // /harness/siw-fixed.ko, to be loaded by hand.
 func (b *builder) modules(in *initrd, linux string, siw siwModules) error {
 	tree := filepath.Join(linux, "lib/modules", b.release)
 	if _, err := os.Stat(tree); err != nil {
 		tree = filepath.Join(linux, "usr/lib/modules", b.release)
 	}
-	// depmod searches both below one lib/modules.
+	// depmod searches the stock and the siw modules below one lib/modules.
 	base := filepath.Join(b.work, "modules")
 	want := filepath.Join(base, "lib/modules", b.release)
 	if err := os.MkdirAll(filepath.Join(want, "extra"), 0o755); err != nil {
@@ -63,7 +63,7 @@ func findModules(tree string) (map[string]string, error) {
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // copyModules unpacks the recipe's modules and their dependencies. A name without a file is built
-// into this kernel, or has another name there; a missing module shows at the guest's boot.
+// into this kernel, or has another name there. Boot errors in the guest show a missing module.
 func (b *builder) copyModules(all map[string]string, dir, siw string) error {
 	if err := copyFile(siw, filepath.Join(dir, "extra/siw.ko")); err != nil {
 		return err

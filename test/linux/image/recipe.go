@@ -33,7 +33,7 @@ var packages = []string{
 	"libpci3", "librdmacm1", "perftest", "rdmacm-utils",
 }
 
-// programs are copied into the guest with their libraries. Busybox has all others.
+// programs are copied into the guest with their libraries. Busybox has all other programs.
 var programs = []string{
 	"bin/kmod", "bin/ip", "bin/ss", "sbin/mount.nfs", "sbin/rpcbind",
 	"usr/sbin/rpc.nfsd", "usr/sbin/rpc.mountd", "usr/sbin/exportfs", "sbin/showmount",

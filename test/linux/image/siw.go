@@ -17,7 +17,7 @@ type siwModules struct{ stock, fixed string }
 
 // raceFix is inserted after the call that passes an accepted socket to its queue pair. Bytes that
 // arrived between the MPA reply and that call woke no thread, so a fast initiator's first FPDU
-// could stay there forever. The fix checks once more.
+// could stay in the socket forever. The fix checks the socket once more.
 const raceFix = `
 		lock_sock(cep->sock->sk);
 		local_bh_disable();
@@ -27,7 +27,7 @@ const raceFix = `
 		release_sock(cep->sock->sk);
 `
 
-// established matches that place: the accepting side's up-call with its error exit.
+// established matches the place for raceFix: the accepting side's up-call with its error exit.
 var established = regexp.MustCompile(`siw_cm_upcall\(cep, IW_CM_EVENT_ESTABLISHED, 0\);\s*if \(rv\)\s*goto \w+;\n`)
 
 func (b *builder) buildSiw(linux, source string) (m siwModules, err error) {

@@ -37,11 +37,11 @@ type Peer struct {
 	Memory map[uint32]*Region // memory that the server may read and write, by STag
 	Writes []Write            // the server's writes, in order
 	Reads  []rdmap.ReadRequest
-	// OnRead, if set, is called first. If it returns false, the Read is not answered, and Next
-	// returns ErrRead.
+	// OnRead, if set, is called before a Read is answered. If it returns false, the Read is not
+	// answered, and Next returns ErrRead.
 	OnRead func(*rdmap.ReadRequest) bool
-	// Strict, set by Dial, fails the test if the server uses unadvertised memory. Without it, that
-	// ends the connection.
+	// Strict, set by Dial, fails the test if the server uses unadvertised memory. Without Strict,
+	// such an access ends the connection.
 	Strict bool
 
 	in  []byte // bytes not yet parsed
@@ -119,7 +119,7 @@ func (p *Peer) hear(n int) []byte {
 	return b
 }
 
-// Say sends raw bytes. It is no failure if the server has closed the connection.
+// Say sends raw bytes. A connection closed by the server is no failure.
 func (p *Peer) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {
@@ -147,7 +147,7 @@ func (p *Peer) Segment(h ddp.Header, payload []byte) {
 // sendMax is the payload of segments made by Send.
 const sendMax = 1400
 
-// Send sends a message by the next Send.
+// Send sends a message with the next MSN for Sends.
 func (p *Peer) Send(op rdmap.Opcode, inv uint32, msg ...byte) {
 	p.T.Helper()
 	var out []byte
@@ -160,7 +160,7 @@ func (p *Peer) Send(op rdmap.Opcode, inv uint32, msg ...byte) {
 	p.Say(out)
 }
 
-// Message sends one message by a plain Send.
+// Message sends msg by a Send without invalidation.
 func (p *Peer) Message(msg []byte) { p.T.Helper(); p.Send(rdmap.OpSend, 0, msg...) }
 
 // A Terminated is a Terminate from the server.
@@ -296,7 +296,7 @@ func (p *Peer) place(h *ddp.Header, payload []byte) bool {
 	return true
 }
 
-// Respond answers an RDMA Read from the server; false if it is not permitted.
+// Respond answers an RDMA Read from the server. It returns false if the Read is not permitted.
 func (p *Peer) Respond(q *rdmap.ReadRequest) bool {
 	p.T.Helper()
 	r := p.Memory[q.SrcSTag]

@@ -42,7 +42,7 @@ func Stream(xid, prog, vers, proc uint32, args xdr.Marshaler) []byte {
 	return bytes.Join(m.Gather(nil, 0), nil)
 }
 
-// Reduced is Stream without the items, and the Position of the first item.
+// Reduced returns the bytes of Stream without the items, and the Position of the first item.
 func Reduced(xid, proc uint32, args xdr.Marshaler) (stream []byte, position uint32) {
 	e := xdr.NewEncoder(nil)
 	args.EncodeXDR(e)
@@ -81,7 +81,7 @@ func Inline(xid uint32, stream []byte) []byte {
 // A Reply is a parsed reply.
 type Reply struct {
 	rpcrdma.Header
-	RPC oncrpc.ReplyHeader // if there is one inline
+	RPC oncrpc.ReplyHeader // the RPC header, if the reply has one inline
 	D   *xdr.Decoder       // after the RPC header
 	Raw []byte
 }

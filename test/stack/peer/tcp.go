@@ -46,7 +46,7 @@ func Mark(n int, last bool) []byte {
 	return binary.BigEndian.AppendUint32(nil, v)
 }
 
-// Say sends raw bytes. It is no failure if the server has closed the connection.
+// Say sends raw bytes. A connection closed by the server is no failure.
 func (p *TCP) Say(b []byte) {
 	p.T.Helper()
 	if _, err := p.C.Write(b); err != nil && !gone(err) {

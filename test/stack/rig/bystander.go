@@ -77,7 +77,7 @@ func (b *Bystander) round(ctx context.Context, c *nfsclient.Client, fh nfs3.FH) 
 }
 
 // Works waits until the Bystander has done two more rounds, at least one begun after the call. It
-// fails the test if a round has failed or none ends.
+// fails the test after a failed round, or if no round ends.
 func (b *Bystander) Works() {
 	b.t.Helper()
 	give := time.After(2 * time.Minute)

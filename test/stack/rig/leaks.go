@@ -19,7 +19,8 @@ func NoLeaks(t testing.TB) {
 		var left []string
 		n := 0
 		for range 6000 {
-			// some ends are not awaited, and RoCE's end retries several times if its peer is gone
+			// some goroutines end without a waiter, and RoCE's end retries several times if its
+			// peer is gone
 			left, n = Goroutines(), Descriptors()
 			if len(left) <= routines && n <= fds {
 				return

@@ -76,8 +76,8 @@ func (c *Capture) flow(client, server int) *flow {
 }
 
 // data writes the complete units. Each MPA frame and each FPDU gets a separate packet in the
-// capture. TCP does not guarantee that, but tshark fails to parse packets with several FPDUs and
-// the end of another.
+// capture. TCP does not guarantee such packets, but tshark fails to parse packets with several
+// FPDUs and the end of another FPDU.
 func (f *flow) data(d Direction, b []byte) {
 	if f.c == nil {
 		return

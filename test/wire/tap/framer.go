@@ -12,7 +12,7 @@ import (
 type framer struct {
 	pending []byte // an incomplete unit
 	mpa     bool   // the direction began with an MPA frame
-	plain   bool   // it began with something else
+	plain   bool   // the direction began with other bytes
 }
 
 func (f *framer) add(b []byte) { f.pending = append(f.pending, b...) }

@@ -52,7 +52,7 @@ func option(c net.Conn, level, name int) (v int) {
 }
 
 // records returns a function that sends its argument as one record: TCP starts a new segment after
-// it.
+// the record.
 func records(c net.Conn) func(record []byte) error {
 	rc, err := c.(syscall.Conn).SyscallConn()
 	if err != nil {

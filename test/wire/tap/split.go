@@ -11,18 +11,18 @@ import (
 const pause = 50 * time.Millisecond
 
 // Split lets at choose, for each FPDU in one direction, the number of its first bytes that are sent
-// in a separate segment, some time before the others; 0 sends all together. It applies to
-// connections made after the call, and replaces an earlier choice.
+// in a separate segment, some time before the other bytes; 0 sends all bytes together. Split
+// applies to connections made after the call, and replaces an earlier choice.
 func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.split[d] = at
 }
 
-// splitter writes whole units to one peer. No segment ends inside a unit that fits in one, unless
-// at chooses so.
+// splitter writes whole units to one peer. No segment ends inside a unit that fits in one segment,
+// unless at chooses so.
 type splitter struct {
-	write func(record []byte) error // TCP starts a new segment after each
+	write func(record []byte) error // TCP starts a new segment after each record
 	mss   int                       // bytes of a full segment
 	at    func(fpdu []byte) int
 	units framer
@@ -51,8 +51,8 @@ func (s *splitter) Write(b []byte) (int, error) {
 	}
 }
 
-// pass writes the complete units. A record is one unit, or several of which all but the last fill
-// their segment.
+// pass writes the complete units. A record is one unit, or several units, of which all but the last
+// fill their segment.
 func (s *splitter) pass() error {
 	rest := s.units.pending
 	n := 0

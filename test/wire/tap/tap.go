@@ -56,7 +56,7 @@ func New(listen, upstream string, capture *Capture) (*Tap, error) {
 func (t *Tap) Port() int { return t.ln.Addr().(*net.TCPAddr).Port }
 
 // CutAfter resets the connection on which the next n bytes in one direction have passed; with
-// several connections, the one with the last of them. It cuts once.
+// several connections, the connection with the last of these bytes. It cuts once.
 func (t *Tap) CutAfter(d Direction, n int64) { t.cut[d].Store(n) }
 
 // Cuts returns the number of connections cut.
@@ -134,7 +134,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			// First to the capture, so that a peer's reply always follows its cause.
+			// Write to the capture first, so that a peer's reply always follows its cause.
 			flow.data(d, buf[:n])
 			if err = errors.Join(err, t.forward(out, buf[:n], d)); errors.Is(err, errCut) {
 				t.cuts.Add(1)
@@ -158,7 +158,7 @@ func (t *Tap) pass(from, to net.Conn, flow *flow, d Direction) {
 	}
 }
 
-// forward forwards bytes, up to the cut if it lies among them.
+// forward forwards bytes, up to the cut if the cut lies among the bytes.
 func (t *Tap) forward(to *splitter, b []byte, d Direction) error {
 	if left := t.cut[d].Load(); left > 0 {
 		rest := left - int64(len(b))

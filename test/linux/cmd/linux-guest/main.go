@@ -39,7 +39,7 @@ func main() {
 	err := command(ctx, flag.Arg(0))
 	var exit *guest.ExitError
 	if flag.Arg(0) == "run" && errors.As(err, &exit) {
-		os.Exit(exit.Code) // its output has been printed
+		os.Exit(exit.Code) // the script's output has been printed
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "linux-guest:", err)

@@ -95,7 +95,7 @@ func writeError(path string, err error) error {
 	return os.Rename(path+".new", path)
 }
 
-// lock takes a lock. Without wait it prints "granted" or "denied", and releases it.
+// lock takes a lock. Without wait it prints "granted" or "denied", and releases a granted lock.
 func lock(f *os.File, args []string, wait bool) error {
 	switch args[0] {
 	case "R", "W":
