@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A Call is one inbound call while its procedure runs. It is reused after the procedure has
-// returned. Result items must not point into the arguments: their memory is released before the
+// A Call is one inbound call while its procedure runs. Calls are reused after their procedure has
+// returned. Result items must not point into the arguments, whose memory is released before the
 // reply has left.
 type Call struct {
 	Ctx    context.Context // ends with the connection
@@ -27,9 +27,9 @@ type Call struct {
 	RDMA   bool
 	XID    uint32
 	Cred   Cred
-	// Memo stores the program's knowledge about the connection, for later calls. Several calls
-	// may read and write it concurrently; all values have one type. nil: no connection, as over
-	// UDP, where clients share a socket.
+	// Memo stores the program's knowledge about the connection, for later calls. Several calls may
+	// use Memo concurrently; all values have one type. nil: no connection, as over UDP, where
+	// clients share a socket.
 	Memo *atomic.Value
 	// Distinct: the server has a call with the same bytes, host and user over another connection,
 	// and this call does not repeat it.
@@ -48,16 +48,16 @@ type Call struct {
 	dup        *drcEntry  // the entry that stores this call's reply
 	running    drcEntry   // a NoOverlap call's entry
 	next       *Call      // in a queue of calls
-	lane       int        // the thing that it may wait for (Procedure.Lane), 0: none
-	queue      *connQueue // set while it holds a share of its lane
+	lane       int        // the lane of this call (Procedure.Lane); 0: none
+	queue      *connQueue // set while this call holds a share of its lane
 
 	standing standing
-	// Of the goroutine that serves it, if a follower can take over; otherwise nil.
+	// here belongs to the goroutine that serves this call; nil if no follower can take over.
 	here    *receiver
-	run     lead.Run  // of here
-	ownLoop bool      // that goroutine serves no other connection
-	more    bool      // more of the connection's calls had arrived
-	since   time.Time // for a call that stays: when it became busy
+	run     lead.Run  // the leader's run for this call
+	ownLoop bool      // the goroutine of here serves only this connection
+	more    bool      // when this call was served, others had arrived
+	since   time.Time // for a call that stays: when the call became busy
 	turn    chan bool // for a goroutine in Busy: true with a share, false if shed; otherwise nil
 
 	// Each carrier fills its own part, and clears it before recycle.
@@ -71,7 +71,7 @@ type carrier interface {
 	queues() *connQueues
 	request(c *Call) *rpcrdma.Request // nil: not over RDMA
 	buffer(c *Call, n int) []byte
-	uncork(c *Call)          // the leader calls it: collected replies leave now
+	uncork(c *Call)          // called by the leader; sends the collected replies
 	inputWaits(c *Call) bool // the peer has sent more since c; true if unknown
 	reply(c *Call)           // c.res is the whole reply
 	rejectChunks(c *Call)    // ERR_CHUNK if the transport has chunks
@@ -104,8 +104,8 @@ func (c *Call) recycle() {
 }
 
 // Buffer returns n bytes for a result item (c.Res.Item), valid until the reply has left, with
-// arbitrary content. If the memory budget is exhausted, or the connection has its share, the call
-// becomes Busy and waits for a while; nil means that it waited in vain.
+// arbitrary content. If the memory budget, or the connection's share of the budget, is exhausted,
+// the call becomes Busy and waits for a while. nil: no memory came.
 func (c *Call) Buffer(n int) []byte {
 	b := c.via.buffer(c, n)
 	if b != nil || c.Busy() != nil {
@@ -121,7 +121,7 @@ func (c *Call) Buffer(n int) []byte {
 	return b
 }
 
-// inside adds n to the number of its lane's calls in their procedure, if c has a share.
+// inside adds n to the lane's number of calls in their procedure, if c has a share of the lane.
 func (c *Call) inside(n int32) {
 	if c.queue != nil {
 		c.queue.share.lane.inside.Add(n)
@@ -148,16 +148,16 @@ func (c *Call) TakesDeferredItem(n int) bool {
 	return req != nil && req.TakesDeferredItem()
 }
 
-// DeferItem makes n bytes of src, from off, the reply's first item; its Data is an unfilled Buffer
-// of n bytes. They are read when sent; if there are fewer by then, cut changes the reply. The call
-// takes src over. Call it only after TakesDeferredItem has returned true.
+// DeferItem makes the n bytes at off in src the reply's first item; the item's Data is an unfilled
+// Buffer of n bytes. src is read when the reply is sent; if src has fewer bytes then, cut changes
+// the reply. The call takes src over. Call it only after TakesDeferredItem has returned true.
 func (c *Call) DeferItem(src mem.DeferredRead, off int64, n int, cut mem.Cut) {
 	c.via.request(c).DeferItem(src, off, n, cut)
 }
 
-// Room makes room for n more bytes in the reply's stream. Beyond a small initial space this takes
-// memory from the server's budget; false means that it is exhausted. Procedures with large
-// results outside items call it repeatedly, before the first item.
+// Room makes room for n more bytes in the reply's stream. Beyond a small initial space Room takes
+// memory from the server's budget; false: the budget is exhausted. Procedures with large results
+// outside items call it repeatedly, before the first item.
 func (c *Call) Room(n int) bool {
 	had := c.res.Bytes()
 	if cap(had)-len(had) >= n {

@@ -20,7 +20,7 @@ import (
 type Proc struct {
 	Prog, Vers, Proc uint32
 	Name             string
-	MaxReply         int // most bytes of the results, without an item for a sink
+	MaxReply         int // size limit of the results in bytes, without an item for a sink
 }
 
 // ClientConfig configures a Client. The zero value suits most programs.
@@ -30,27 +30,27 @@ type ClientConfig struct {
 	// CallTimeout bounds one call with all its retransmissions; 0: 60 s; Hard: unlimited, like a
 	// hard mount. A context may end the call earlier.
 	CallTimeout time.Duration
-	// RetryTimeout is how long a server may be silent while calls wait. Then the client
-	// reconnects and retransmits them. 0: a third of CallTimeout, or 20 s if that is Hard. A long
-	// call does not count as silence while the server answers other calls, or a NULL.
+	// RetryTimeout is how long a server may be silent while calls wait. Then the client reconnects
+	// and retransmits the calls. 0: a third of CallTimeout, or 20 s for Hard. A long call does not
+	// count as silence while the server answers other calls, or a NULL.
 	RetryTimeout time.Duration
 	// DialTimeout bounds each reconnection attempt; 0: CallTimeout, or a minute if that is Hard.
 	DialTimeout time.Duration
 	// Responding, if set, is called with false after noticeTime of silence while calls wait, and
 	// with true when the server answers again. It must not block.
 	Responding func(bool)
-	// Probe makes a new TCP connection answer one call before use, as those of DialRDMA always
-	// do. So connecting fails at a port without an ONC RPC service.
+	// Probe sends one call over each new TCP connection before use, so that connecting to a port
+	// without an ONC RPC service fails. DialRDMA always does so.
 	Probe bool
 	// ReservedPort makes TCP connections use a source port below 1024, as some servers require,
 	// if this process may bind one (CAP_NET_BIND_SERVICE). Otherwise they use any port.
 	ReservedPort bool
-	// ReservedOnly makes them use such a port or fail.
+	// ReservedOnly makes TCP connections fail without a port below 1024.
 	ReservedOnly bool
 	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
 	// device's Dial. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Moves, if set, finds the server after it has left its address.
+	// Moves, if set, finds the server's new address.
 	Moves Moves
 	// MaxRetries bounds a call's retransmissions; 0: no bound besides CallTimeout; negative:
 	// none.
@@ -88,8 +88,8 @@ const (
 	backoffMax = 2 * time.Second
 )
 
-// dialTimeout bounds a connection attempt without a CallTimeout, and moveTimeout one before the
-// client may look for the server elsewhere.
+// dialTimeout bounds a connection attempt without a CallTimeout. moveTimeout bounds an attempt of a
+// client that may look for the server elsewhere.
 const (
 	dialTimeout = time.Minute
 	moveTimeout = 30 * time.Second
@@ -105,7 +105,7 @@ type Client struct {
 	dial func(ctx context.Context) (clientConn, error)
 	xid  atomic.Uint32
 
-	// closing is canceled by Close; it bounds connecting.
+	// closing is canceled by Close, which ends connection attempts.
 	closing context.Context
 	end     context.CancelFunc
 
@@ -116,7 +116,7 @@ type Client struct {
 	dialing chan struct{} // closed at the end of the current connection attempt
 	dialErr error         // the last attempt's error
 	delay   time.Duration // before the next attempt
-	base    uint64        // answers when conn was made
+	base    uint64        // value of answers when conn was made
 	at      string        // conn's address
 	wg      sync.WaitGroup
 
@@ -128,7 +128,7 @@ type clientConn interface {
 	// roundTrip sends the call, waits for its reply and decodes it. A *lostError means that the
 	// call got no answer.
 	roundTrip(ctx context.Context, k *outCall) error
-	// close ends the connection; its calls fail with a *lostError for why. It returns when the
+	// close ends the connection; the calls fail with a *lostError for why. close returns when the
 	// connection's goroutines have ended.
 	close(why error) error
 }
@@ -223,7 +223,7 @@ func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Mar
 	return answer, err
 }
 
-// exchange makes attempts until one gets the reply, or the call has failed.
+// exchange attempts the call until a reply arrives or the call fails.
 func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error) {
 	var deadline time.Time
 	if c.cfg.CallTimeout != Hard {
@@ -253,8 +253,8 @@ func (c *Client) newOutCall() *outCall {
 	return k
 }
 
-// lost handles a failed attempt: nil means retransmission. From the second time on it pauses
-// first: the call itself may be the reason why connections end, and other calls need them.
+// lost handles a failed attempt: nil means retransmission. From the second failure on lost pauses
+// first: the call itself may make connections fail that other calls need.
 func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, deadline time.Time) error {
 	// Check before errNoAnswer, which a lostError for a silent server wraps.
 	var lost *lostError
@@ -264,8 +264,8 @@ func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, dea
 		}
 		return err
 	}
-	// The first call to notice discards the connection; the others find another one, or none,
-	// and do nothing.
+	// The first call to notice the loss discards the connection; for the other calls discard does
+	// nothing.
 	c.discard(l, lost.err)
 	if c.closing.Err() != nil {
 		return ErrClosed
@@ -273,7 +273,7 @@ func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, dea
 	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
 	}
-	// No pause the first time: a restarted server is back, and its clients need not wait.
+	// No pause after the first failure: the server may have restarted, and be ready.
 	if try > 0 {
 		return sleep(ctx, min(backoffMin<<min(try, 16), backoffMax))
 	}
@@ -315,7 +315,7 @@ func (c *Client) redial() <-chan struct{} {
 	return c.dialing
 }
 
-// discard closes a useless connection; its calls go to a new one.
+// discard closes a useless connection; the calls go to a new connection.
 func (c *Client) discard(l clientConn, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -364,7 +364,7 @@ func (c *Client) awaitDial(ctx context.Context, dialed <-chan struct{}, deadline
 func (c *Client) reconnect(delay time.Duration) {
 	var l clientConn
 	err := sleep(c.closing, delay)
-	limit := c.dialTimeout() // this may be shorter than the delay
+	limit := c.dialTimeout() // limit may be shorter than delay
 	if c.cfg.Moves != nil {
 		limit = min(limit, moveTimeout)
 	}
@@ -433,7 +433,7 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	var err error
 	if l != nil {
-		// This ends each call waiting for a reply; then wg counts only loops and connection
+		// close ends the calls waiting for a reply; wg then counts only loops and connection
 		// attempts.
 		err = l.close(ErrClosed)
 	}

@@ -33,7 +33,7 @@ type outCall struct {
 
 	expired      *time.Timer // ends an attempt, unless it fires too early
 	until        time.Time   // end of the attempt; zero: never
-	armed        time.Time   // when the timer fires or has fired; zero: it is stopped
+	armed        time.Time   // when expired fires or has fired; zero: stopped
 	tooEarlyFunc func() bool // tooEarly, allocated once
 	tcp          tcpCall     // state of an attempt over TCP
 }
@@ -62,15 +62,15 @@ func (k *outCall) recycle() {
 	outCallPool.Put(k)
 }
 
-// arm sets the attempt's end; zero: never. If the timer already fires earlier, arm leaves it:
-// quickly answered calls of one caller then need no timer operation each, and tooEarly corrects
-// the timer when it fires.
+// arm sets the attempt's end; zero: never. arm leaves a timer that fires earlier unchanged, so a
+// caller's quickly answered calls need no timer operation each; tooEarly rearms the timer after it
+// has fired.
 func (k *outCall) arm(until time.Time) {
 	k.until = until
 	switch {
 	case until.IsZero() && k.armed.IsZero():
 	case until.IsZero():
-		k.expired.Stop() // after Stop nothing is received from its channel
+		k.expired.Stop() // after Stop the timer's channel is empty
 		k.armed = time.Time{}
 	case k.armed.IsZero() || k.armed.After(until):
 		k.expired.Reset(until.Sub(now()))
@@ -79,8 +79,8 @@ func (k *outCall) arm(until time.Time) {
 }
 
 // tooEarly reports whether the timer fired for an earlier call, and rearms it for this one. The
-// caller has received from its channel, so it fires again only if rearmed. The reply can still
-// come at this moment, and the call succeed.
+// caller has received from the timer's channel, so the timer fires again only if rearmed. The reply
+// can still come now, and the call succeed.
 func (k *outCall) tooEarly() bool {
 	k.armed = time.Time{}
 	left := k.until.Sub(now())
@@ -92,7 +92,7 @@ func (k *outCall) tooEarly() bool {
 }
 
 // attempt makes one round trip, which ends with errNoAnswer at until, if that is not zero. A live
-// connection loses nothing, so a call never ends its connection; watchServer does. Unlike a child
+// connection loses nothing, so only watchServer ends a connection, never a call. Unlike a child
 // context, the timer costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l clientConn, until time.Time) error {
 	k.arm(until)
@@ -119,8 +119,8 @@ func (k *outCall) encode(buf []byte) {
 	k.size = k.enc.Len() + itemBytes(k.enc.Items())
 }
 
-// decode decodes the reply: the header and, for a successful call, the results. reduced means
-// that the server had a chunk for the item, and must have used it.
+// decode decodes the reply: the header and, for a successful call, the results. reduced means that
+// the server had a chunk for the item, and must have used the chunk.
 func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	k.answers.Add(1)
 	k.received = len(stream) + itemBytes(items)
@@ -146,8 +146,8 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 		return fmt.Errorf("%w: results of %s: %w", ErrBadReply, k.proc.Name, d.Err())
 	}
 	if d.ItemsLeft() > 0 || (reduced && d.SinkUsed()) {
-		// The item came by a chunk that does not exist, or not by its chunk (RFC 8166 §6.1
-		// [R8166-190 R8166-191]).
+		// The item came by a missing chunk, or outside its chunk (RFC 8166 §6.1 [R8166-190
+		// R8166-191]).
 		return fmt.Errorf("%w: results of %s: item and chunk do not match", ErrBadReply, k.proc.Name)
 	}
 	return nil

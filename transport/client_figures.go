@@ -8,8 +8,8 @@ import (
 
 // CallFigures is one call's metrics, for ClientConfig.Observe.
 type CallFigures struct {
-	Queue          time.Duration // until its last transmission: for connection, credit, other calls
-	RoundTrip      time.Duration // from there to its end; 0 if it was never sent
+	Queue          time.Duration // wait for connection, credit and calls before the last transmission
+	RoundTrip      time.Duration // from the last transmission to the call's end; 0: never sent
 	Retransmits    int           // number of retransmissions
 	Sent, Received int           // bytes of the last attempt's RPC messages, with items
 	Err            error         // the call's result
@@ -22,11 +22,11 @@ type callWatch struct {
 	sent     time.Time // when the last attempt was sent; zero: not yet
 	tries    int
 	size     int // of the call, in bytes
-	received int // bytes of its reply
+	received int // bytes of the reply
 }
 
-// since returns an attempt's start. For the first one this is the call's start, without reading
-// the clock.
+// since returns an attempt's start. The first attempt starts with the call, so since then reads no
+// clock.
 func (w *callWatch) since() time.Time {
 	if w.begun.IsZero() || w.tries == 0 {
 		return w.begun
@@ -49,7 +49,7 @@ func (k *outCall) figures(err error) CallFigures {
 
 // LinkFigures describes a Client's connection at one moment.
 type LinkFigures struct {
-	Up       bool   // there is a connection; otherwise one is being made
+	Up       bool   // there is a connection; false: the client is connecting
 	Silent   bool   // calls wait, and the server has answered none recently
 	Connects uint64 // connections made so far
 	Waiting  int    // calls in progress
@@ -60,7 +60,7 @@ type LinkFigures struct {
 	Transport string // tcp, iwarp or roce, set by the Client's creator
 }
 
-// Up reports whether there is a connection; without one calls wait.
+// Up reports whether there is a connection; calls wait without a connection.
 func (c *Client) Up() bool { return c.current() != nil }
 
 // Figures describes the current connection.

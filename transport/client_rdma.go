@@ -20,11 +20,11 @@ const probeTries = 3
 
 var probeWait = time.Second // tests shorten it
 
-// replyHeaderMax is the largest reply header, in bytes, if the server sends no verifier:
-// PROG_MISMATCH's, with its two versions.
+// replyHeaderMax is the largest reply header, in bytes, if the server sends no verifier: the header
+// of PROG_MISMATCH with two versions.
 const replyHeaderMax = oncrpc.ReplySize + 8
 
-// DialRDMA connects to addr ("host:port") through dev. It tries once; the error is a
+// DialRDMA connects to addr ("host:port") through dev. DialRDMA tries once; the error is a
 // *ConnectError.
 func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)

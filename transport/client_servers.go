@@ -14,15 +14,14 @@ import (
 
 // Moves follows a service between addresses ("host:port"), on the same server or another.
 type Moves interface {
-	// Connected is called for a new connection to addr before it carries calls; try makes one
-	// call over it without retransmission. An error closes the connection and counts as a failed
-	// attempt. It must return when ctx ends.
+	// Connected is called for a new connection to addr before it carries calls; try makes one call
+	// over the connection without retransmission. An error closes the connection and counts as a
+	// failed attempt. Connected must return when ctx ends.
 	Connected(ctx context.Context, addr string, try Try) error
-	// Next returns where to connect to after an attempt at addr has failed: there again, or
 	// Next returns the address for the next attempt after one at addr has failed: the same or
-	// another. It may block until ctx ends.
+	// another. Next may block until ctx ends.
 	Next(ctx context.Context, addr string) string
-	// Here reports whether connections to addr may still be used. It must not block.
+	// Here reports whether connections to addr may still be used. Here must not block.
 	Here(addr string) bool
 }
 
@@ -39,9 +38,9 @@ func (e *MoveError) Unwrap() error { return e.Err }
 
 // An Answer names the server that sent a reply.
 type Answer struct {
-	Addr string // the server's ("host:port")
-	// Elsewhere: an earlier attempt went to another address, and that server may have executed
-	// the call. This server's duplicate request cache does not know about it.
+	Addr string // the server's address ("host:port")
+	// Elsewhere: an earlier attempt went to another address, and that server may have executed the
+	// call. This server's duplicate request cache does not contain that call.
 	Elsewhere bool
 }
 
@@ -84,7 +83,7 @@ func (c *Client) try(ctx context.Context, l clientConn, p *Proc, args xdr.Marsha
 }
 
 // Leave ends the connection unless it goes to addr, the service's new address; calls in progress
-// are retransmitted there. It reconnects at once, because a program that spreads calls over
+// are retransmitted there. Leave reconnects at once, because a program that spreads calls over
 // several Clients prefers connected ones. addr is "" if only Moves knows it.
 func (c *Client) Leave(addr string, why error) {
 	c.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // callSpace is the initial buffer size for an encoded call, in bytes.
 const callSpace = 1 << 10
 
-// DialTCP connects to addr ("host:port"). It tries once; the error is a *ConnectError.
+// DialTCP connects to addr ("host:port"). DialTCP tries once; the error is a *ConnectError.
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)
 	c.dial = func(ctx context.Context) (clientConn, error) {
@@ -78,11 +78,11 @@ type tcpClientConn struct {
 	writer  *outCall            // the call whose goroutine writes; nil: none
 	err     error               // why the connection has ended
 
-	// Owned by the writer; they pass to the next writer under mu.
+	// Owned by the writer; the fields pass to the next writer under mu.
 	gather gatherList
 	batch  []*outCall // calls being written
 	moved  time.Time  // when the server last accepted bytes
-	yield  bool       // the writer's own call is done: it stops in the middle of the batch
+	yield  bool       // the writer's own call is done: stop in the middle of the batch
 }
 
 func newTCPClientConn(nc net.Conn, cfg *ClientConfig) *tcpClientConn {
@@ -112,8 +112,8 @@ func (l *tcpClientConn) end(err error) {
 	}
 	l.err = &lostError{err}
 	if c, ok := l.nc.(interface{ SetLinger(sec int) error }); ok && len(l.pending) > 0 {
-		// The calls may be retransmitted over another connection. Bytes still in the kernel MUST
-		// NOT arrive after that, when they could undo later operations.
+		// The calls may be retransmitted over another connection. So bytes still in the kernel MUST
+		// NOT arrive: late calls could undo later operations.
 		_ = c.SetLinger(0)
 	}
 	l.nc.Close()
@@ -143,7 +143,7 @@ func (l *tcpClientConn) receiveLoop() {
 		xid := binary.BigEndian.Uint32(rec.B)
 		l.mu.Lock()
 		k := l.pending[xid]
-		if k == nil { // its caller has given up
+		if k == nil { // the call's caller has given up
 			l.mu.Unlock()
 			rec.Put()
 			continue
@@ -224,15 +224,15 @@ func (l *tcpClientConn) await(ctx context.Context, k *outCall) (err error) {
 	return err
 }
 
-// withdraw ensures that k gets no reply from now on, and reports whether it already has one, or
-// an error.
+// withdraw ensures that k gets no reply from now on, and reports whether it already has one, or an
+// error.
 func (l *tcpClientConn) withdraw(k *outCall) bool {
 	l.mu.Lock()
 	_, waits := l.pending[k.xid]
 	delete(l.pending, k.xid)
 	l.mu.Unlock()
-	if !waits { // its sender is about to send
-		<-k.tcp.ready // it is being given this moment
+	if !waits { // another goroutine is about to send to ready
+		<-k.tcp.ready
 	}
 	return !waits
 }

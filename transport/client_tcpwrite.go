@@ -8,9 +8,9 @@ import (
 )
 
 // The first caller that finds no writer becomes the writer. It writes its own call. While waiting
-// for its reply it also writes the calls queued by others meanwhile, many small ones in one
-// system call, without waking their goroutines. When its reply has come, another caller becomes
-// the writer and learns this by turn:
+// for its reply it also writes the calls queued by others meanwhile, many small ones in one system
+// call, without waking their goroutines. When its reply has come, another caller becomes the writer
+// and is notified by turn:
 //
 //	               enqueued, no writer
 //	  (no writer) ───────────────────────────▶ k writes ──┐ own call not out, or reply
@@ -29,14 +29,14 @@ type writeState int
 const (
 	callIdle    writeState = iota // not queued yet, or completely written
 	callQueued                    // in out
-	callWriting                   // in batch: the writer reads its memory
+	callWriting                   // in batch: the writer reads the call's memory
 )
 
-// batchMax is the maximum size of a batch of several calls, in bytes. A larger one would save
+// batchMax is the maximum size of a batch of several calls, in bytes. Larger batches would save
 // nothing, and delay the writer's own reply.
 const batchMax = 64 << 10
 
-// write writes queued calls until there are none, or until another call is the writer. k is the
+// write writes queued calls until the queue is empty or another call is the writer. k is the
 // writer; mu is not held.
 func (l *tcpClientConn) write(k *outCall) {
 	for more, fresh := l.begin(k); more; {
@@ -70,8 +70,8 @@ func (l *tcpClientConn) written(k *outCall, err error) (more, fresh bool) {
 	return l.next(k)
 }
 
-// next reports whether k continues as the writer: with the rest of a batch, or with a fresh one,
-// which it takes from the queue. The caller holds mu.
+// next reports whether k continues as the writer: with the rest of a batch, or with a fresh batch,
+// taken from the queue. The caller holds mu.
 func (l *tcpClientConn) next(k *outCall) (more, fresh bool) {
 	fresh = len(l.batch) == 0
 	switch {
@@ -89,7 +89,7 @@ func (l *tcpClientConn) next(k *outCall) (more, fresh bool) {
 }
 
 // handOver makes k the writer. k is queued or in the batch, so its goroutine is in await, where
-// turn wakes it, or in leave, where the condition does.
+// turn wakes the goroutine, or in leave, where the condition wrote does.
 func (l *tcpClientConn) handOver(k *outCall) {
 	l.writer = k
 	k.tcp.turn <- struct{}{}
@@ -101,8 +101,8 @@ func (l *tcpClientConn) done(k *outCall, now time.Time) bool {
 	return l.pending[k.xid] != k || k.over(now)
 }
 
-// nextBatch moves calls from the queue's head to the batch: one, and more as long as they are
-// small in total.
+// nextBatch moves calls from the queue's head to the batch: the first call, and more calls while
+// the total is small.
 func (l *tcpClientConn) nextBatch() {
 	n, size := 0, 0
 	for _, k := range l.out {
@@ -141,7 +141,7 @@ func (l *tcpClientConn) endBatch() {
 	l.wrote.Broadcast()
 }
 
-// leave waits until no other goroutine writes k, because its memory goes back to the caller. A
+// leave waits until no other goroutine writes k, because k's memory goes back to the caller. A
 // reply may come before the writer has marked k as written.
 func (l *tcpClientConn) leave(k *outCall) {
 	if l.awaitWritten(k) {
@@ -150,8 +150,8 @@ func (l *tcpClientConn) leave(k *outCall) {
 	}
 }
 
-// awaitWritten waits until no other goroutine writes k. It reports whether k has become the
-// writer since await returned: then it must write the rest of the batch and the queue.
+// awaitWritten waits until no other goroutine writes k. awaitWritten reports whether k has become
+// the writer since await returned: then k must write the rest of the batch and the queue.
 func (l *tcpClientConn) awaitWritten(k *outCall) (writer bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,9 +172,9 @@ const stuckTick = time.Second
 func (l *tcpClientConn) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 
 // keepWriting bounds the wait for a server that accepts no bytes: by RetryTimeout, and by the
-// timeouts of the calls in the batch. Half a record has been sent by then, so the connection is
-// useless. A writer with its own call written and done does not continue, but leaves the batch to
-// its callers.
+// timeouts of the calls in the batch. After a timeout the connection is useless, because half a
+// record has been sent. A writer with its own call written and done stops, and leaves the batch to
+// the other callers.
 func (l *tcpClientConn) keepWriting(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// A clientWatch counts events for silence detection. Calls read no clock for it: watchServer
-// compares the counts at each tick.
+// A clientWatch counts events for silence detection. watchServer compares the counts at each tick,
+// so calls read no clock.
 type clientWatch struct {
 	waiting atomic.Int64  // calls that have begun and not ended
 	answers atomic.Uint64 // replies received
@@ -26,10 +26,10 @@ const (
 	noticeTime  = 5 * time.Second
 )
 
-// watchServer runs until Close. A slow call on a good connection looks like any call on a dead
-// one. So after the first silent tick it probes the server. Without any answer within
-// RetryTimeout in all it discards the connection. Over RDMA the probe needs a credit: if stalled
-// calls hold them all, their silence decides.
+// watchServer runs until Close. A slow call on a good connection looks like any call on a dead one.
+// So after the first silent tick watchServer probes the server. Without any answer within
+// RetryTimeout in all watchServer discards the connection. Over RDMA the probe needs a credit. If
+// stalled calls hold all credits, no probe is sent, and the calls' silence decides.
 func (c *Client) watchServer() {
 	tick := max(c.cfg.RetryTimeout/silentTicks, time.Microsecond)
 	t := time.NewTicker(tick)
@@ -78,7 +78,7 @@ func (c *Client) current() clientConn {
 	return c.conn
 }
 
-// notifyResponding notifies Responding, if set, and reports whether it is.
+// notifyResponding calls Responding, if set, and reports whether Responding is set.
 func (c *Client) notifyResponding(ok bool) bool {
 	if c.cfg.Responding != nil {
 		c.cfg.Responding(ok)
@@ -86,7 +86,7 @@ func (c *Client) notifyResponding(ok bool) bool {
 	return c.cfg.Responding != nil
 }
 
-// probeServer probes the server on l; the reply is counted where it arrives.
+// probeServer probes the server on l; l counts the reply.
 func (c *Client) probeServer(l clientConn) {
 	defer c.probing.Store(false)
 	_ = c.probe(c.closing, l, c.cfg.RetryTimeout)

@@ -37,8 +37,8 @@ type serverConn interface {
 type usage struct {
 	// Written by the goroutine that receives calls, one at a time.
 	calls atomic.Uint64 // received calls
-	in    atomic.Uint64 // bytes of their messages
-	last  atomic.Int64  // arrival of the newest, as clock.Elapsed
+	in    atomic.Uint64 // bytes of the received calls
+	last  atomic.Int64  // arrival of the newest call, as clock.Elapsed
 
 	_   [64]byte // a cache line apart, because other processors send replies
 	out atomic.Uint64
@@ -50,7 +50,7 @@ type usage struct {
 	unused  *list.Element // in Server.unused
 	leaving bool
 	seen    uint64    // calls at the last scan
-	since   time.Time // first scan with that number
+	since   time.Time // first scan with the number in seen
 }
 
 // sent counts a reply of n bytes, or several sent together.
@@ -60,8 +60,8 @@ func (u *usage) sent(n int) { u.out.Add(uint64(n)) }
 // belongs to one host. Guarded by Server.mu.
 type host struct {
 	prefix  netip.Prefix
-	conns   int       // Server.conns from here, without leaving ones
-	scanned time.Time // last search for idle connections among its own
+	conns   int       // this host's Server.conns, without leaving ones
+	scanned time.Time // last search for idle connections of this host
 }
 
 const hostBits6 = 64
@@ -109,9 +109,9 @@ func (s *Server) markUsed(u *usage) {
 	}
 }
 
-// add registers a connection, unless there are too many or the server is closing. At the limit it
-// closes an idle one instead, so that peers that connect and do nothing cannot keep others out;
-// at the host's limit, an idle one from that host.
+// add registers a connection, unless there are too many or the server is closing. At the limit add
+// closes an idle connection instead, so that idle peers cannot keep others out; at the host's
+// limit, an idle connection from that host.
 func (s *Server) add(c serverConn, remote net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +145,8 @@ func (s *Server) add(c serverConn, remote net.Addr) bool {
 	return true
 }
 
-// makeRoom closes one connection, of any host or of the given one: the oldest without any call,
-// or one that has been idle for long. The caller holds mu.
+// makeRoom closes one connection of the given host, or of any host: the oldest without any call, or
+// one that has been idle for long. The caller holds mu.
 func (s *Server) makeRoom(of *host) bool {
 	// Closing takes time: do not add more.
 	if s.leaving >= max(s.cfg.MaxConns/4, minLeaving) {
@@ -190,7 +190,7 @@ func (s *Server) oldestUnused(of *host) serverConn {
 // according to this and earlier scans, or nil.
 func (s *Server) idlest(now time.Time, of *host) (idlest serverConn) {
 	scanned := &s.scanned
-	if of != nil { // frequent scans for one host must not replace those for all
+	if of != nil { // frequent scans for one host must not replace scans for all hosts
 		scanned = &of.scanned
 	}
 	if now.Sub(*scanned) < idleScan {
@@ -256,11 +256,11 @@ func (p *peer) init(remote net.Addr) {
 // client identifies the peer for sharing out workers.
 func (p *peer) client() clientKey { return clientKey{hostPrefix(p.addr), p.owner} }
 
-// addrOf returns a peer's address; invalid if the network has none. Limits and caches by address
-// do not apply then.
+// addrOf returns a peer's address, invalid if the network has no addresses. Limits and caches by
+// address do not apply to invalid addresses.
 func addrOf(remote net.Addr) netip.Addr { return addrPortOf(remote).Addr().Unmap() }
 
-// addrPortOf returns an end's address and port; invalid if the network has none.
+// addrPortOf returns an end's address and port, invalid if the network has no addresses.
 func addrPortOf(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:

@@ -32,7 +32,7 @@ func (s *dispatcher) serve(c *Call, p *peer) (leads bool) {
 }
 
 // admit finds a call's procedure and authorizes it. false: the call has been answered or dropped,
-// or waits for one that it repeats.
+// or waits for the original call.
 func (s *dispatcher) admit(c *Call, p *peer) bool {
 	c.Owner, c.Memo = p.owner, p.memo
 	items := c.args.ItemsLeft()
@@ -47,8 +47,8 @@ func (s *dispatcher) admit(c *Call, p *peer) bool {
 		c.via.rejectChunks(c)
 		return false
 	}
-	// Before the duplicate cache: an unauthorized caller MUST NOT get another's reply. NULL is
-	// open to all, to check whether the server is there (RFC 5531 §12.1).
+	// Before the duplicate cache: an unauthorized caller MUST NOT get another caller's reply. NULL
+	// is open to all, to check whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
 			s.refused.count(refusedAuth)
@@ -64,8 +64,8 @@ func (s *dispatcher) admit(c *Call, p *peer) bool {
 	return c.proc.Idempotent && !c.proc.NoOverlap || s.drc.admit(c, p)
 }
 
-// shed answers a call without a worker, and a copy that would replace it: neither was executed,
-// so both clients may retry as with a new call.
+// shed answers a call that gets no worker, and a copy that would replace the call. Neither was
+// executed, so both clients may retry.
 func (s *dispatcher) shed(c *Call) {
 	for c != nil {
 		var next *Call
@@ -83,9 +83,9 @@ func (s *dispatcher) shed(c *Call) {
 	}
 }
 
-// turn runs c on a worker, unless its connection has ended meanwhile: then its reply is useless,
-// and its client repeats it over another connection. A copy that has arrived by then runs
-// instead.
+// turn runs c on a worker, unless its connection has ended meanwhile: then c's reply is useless,
+// and the client repeats the call over another connection. A copy that has already arrived runs
+// instead of c.
 func (s *dispatcher) turn(c *Call) {
 	if c.Ctx.Err() == nil {
 		s.run(c)

@@ -15,10 +15,10 @@ import (
 
 // Bounds of the cache.
 const (
-	drcBytes    = 16 << 20 // for replies, including drcEntrySize for each
+	drcBytes    = 16 << 20 // for entries: replies, and drcEntrySize for each
 	drcReplyMax = 2048     // longest reply kept; non-idempotent calls have short ones
 	drcAge      = 2 * time.Minute
-	drcSummed   = 1024 // leading argument bytes under the checksum
+	drcSummed   = 1024 // leading argument bytes that the checksum covers
 
 	drcEntrySize = 512 // an entry's memory without its reply
 )
@@ -53,11 +53,11 @@ type drcUser struct {
 type drcEntry struct {
 	// The running call holds the entry (Call.dup), and so does the table, unless the entry is
 	// passing. Guarded by drc.mu; for a passing entry by the lock in drc.running. A waiting
-	// duplicate belongs to the entry: it has no loop or worker, but counts at its connection's
-	// gate.
+	// duplicate belongs to the entry: no goroutine runs the duplicate, but its connection's gate
+	// counts it.
 	key     drcKey
 	from    *origin // the newest copy's
-	passing bool    // part of its call, in drc.running, and removed when the call ends
+	passing bool    // the entry is in its call and in drc.running, until the call ends
 	done    bool
 	reply   []byte
 	at      time.Time
@@ -66,7 +66,7 @@ type drcEntry struct {
 	next *drcEntry
 
 	byAge   *list.Element // in drc.byAge, if done
-	portion *portion      // the portion that contains it
+	portion *portion      // the portion that contains this entry
 	inTurn  *list.Element // in that portion's list
 }
 
@@ -107,7 +107,7 @@ func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
-// admit reports whether c, from p, must run. A duplicate is answered now, or together with its
+// admit reports whether c, from p, must run. admit answers a duplicate now, or together with its
 // original.
 func (d *drc) admit(c *Call, p *peer) bool {
 	if !p.addr.IsValid() {
@@ -159,7 +159,8 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 	for found != nil && found.from != own.from {
 		found = found.next
 	}
-	// First look for the same connection: the check of any other costs a system call.
+	// First look for an entry of the same connection: checking other connections costs a system
+	// call.
 	for next := d.entries[own.key]; found == nil && next != nil; {
 		e := next
 		next = e.next
@@ -171,7 +172,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 		c.Distinct = true
 		// The client has all replies, and repeats none of its calls.
 		if e.done && f == fateClosed {
-			d.remove(e) // no call repeats it
+			d.remove(e) // no call will repeat the entry's
 		}
 	}
 	switch {
@@ -190,15 +191,16 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 }
 
 // wait makes c, from o, wait for the reply to the running e. It returns the previous waiting
-// duplicate, to drop: its connection is gone, or is c's. The caller holds the lock of e's table.
+// duplicate, to drop: the previous duplicate's connection is gone, or is c's. The caller holds the
+// lock of e's table.
 func (e *drcEntry) wait(c *Call, o *origin) (left *Call) {
 	c.here = nil // the goroutine of e's call ends it
 	left, e.waiter, e.from = e.waiter, c, o
 	return left
 }
 
-// finish stores c's reply, if possible, and answers its duplicate. It returns the duplicate if
-// that must run instead.
+// finish stores c's reply, if possible, and answers its duplicate. finish returns the duplicate if
+// the duplicate must run.
 func (d *drc) finish(c *Call, success bool) (again *Call) {
 	// A failed call may be repeated. A reply with items is not stored: a copy has other chunks,
 	// and the bytes are gone after this reply.

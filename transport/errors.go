@@ -24,9 +24,9 @@ var (
 	// has changed nothing returns it, and its client gets the results of Procedure.Busy.
 	ErrShed = errors.New("rpc: calls that wait for the same thing do not end")
 
-	// ErrNoRoom ends a call if its result item exceeds the sink, or without a sink, if its
-	// results exceed Proc.MaxReply and extra. Over RDMA the server cannot send them, over TCP
-	// they are dropped. The connection and its other calls continue.
+	// ErrNoRoom ends a call if its result item exceeds the sink, or without a sink, if its results
+	// exceed Proc.MaxReply and extra. Over RDMA the server cannot send such results; over TCP the
+	// client drops them. The connection and its other calls continue.
 	ErrNoRoom = errors.New("rpc: the results need more room than the call offers (sink, or MaxReply and extra)")
 )
 
@@ -53,8 +53,8 @@ func (e *roomError) Unwrap() []error {
 	return []error{ErrNoRoom, e.cause}
 }
 
-// An AuthError is AUTH_ERROR: a procedure returns it to refuse a caller, and a call if the server
-// refused this client.
+// An AuthError is AUTH_ERROR. A procedure returns an AuthError to refuse a caller; a Client's call
+// returns one if the server refused the client.
 type AuthError struct{ Stat oncrpc.AuthStat }
 
 func (e *AuthError) Error() string {
@@ -77,7 +77,7 @@ type ConnectError struct {
 	Service string // "nfs"
 	Addr    string
 	Err     error // the last error
-	ended   error // of the context, if that ended the wait
+	ended   error // the context's error, if that ended the wait
 }
 
 func (e *ConnectError) Error() string {
@@ -116,10 +116,10 @@ func plainCause(err error) error {
 	return err
 }
 
-// A StuckError ends Server.Shutdown while procedures are still running, because the things that
-// they wait for do not answer. They may continue at any time.
+// A StuckError ends Server.Shutdown while procedures are still running, because the file systems
+// that they wait for do not answer. The procedures may continue at any time.
 type StuckError struct {
-	Lanes []string // the things that they wait for (Program.Lanes); "": unknown
+	Lanes []string // the procedures' lanes (Program.Lanes); "": unknown
 }
 
 func (e *StuckError) Error() string {

@@ -11,7 +11,7 @@ type gate struct {
 	mostBytes int64
 
 	mu      sync.Mutex
-	changed sync.Cond // held decreased, or the gate was shut
+	changed sync.Cond // signals that held decreased or the gate was shut
 	held    int
 	bytes   int64
 	shut    bool
@@ -25,7 +25,7 @@ func (g *gate) init(most int, bytes int64) {
 // full reports whether no more calls may enter. The caller holds mu.
 func (g *gate) full() bool { return g.held >= g.most || g.bytes > g.mostBytes }
 
-// hold counts n bytes of result buffers, until their call leaves.
+// hold counts n bytes of result buffers, until the call leaves.
 func (g *gate) hold(n int) {
 	g.mu.Lock()
 	g.bytes += int64(n)

@@ -23,7 +23,7 @@ const arenaSize = 32 << 10
 type gatherList struct {
 	arena []byte // copied pieces; never reallocated while list points into it
 	list  [][]byte
-	bufs  net.Buffers // list while it is written
+	bufs  net.Buffers // the unwritten part of list, during a write
 	open  bool        // the last element ends at the arena's end, and can grow
 }
 
@@ -52,7 +52,8 @@ func (g *gatherList) piece(b []byte) {
 	if g.arena == nil {
 		g.arena = make([]byte, 0, arenaSize)
 	}
-	// The list references b until it has been written: calls are released only after that.
+	// The list references b until it has been written: so a call is released only after its reply
+	// is written.
 	if len(b) > gatherCopy || len(b) > cap(g.arena)-len(g.arena) {
 		g.reference(b)
 		return
@@ -61,7 +62,8 @@ func (g *gatherList) piece(b []byte) {
 	g.arena = append(g.arena, b...)
 	if g.open {
 		last := &g.list[len(g.list)-1]
-		// The element ends at the arena's old end, so it grows over the copied bytes.
+		// The last element ends at the arena's old end, so extending the element adds the copied
+		// bytes.
 		*last = (*last)[:len(*last)+len(b)]
 		return
 	}
@@ -83,7 +85,7 @@ type writeTimeout interface {
 	keepWriting(n int64) bool
 }
 
-// writeTo writes all and resets g. Without p a deadline is an error like any other.
+// writeTo writes the list and resets g. If p is nil, a passed deadline is an error like any other.
 func (g *gatherList) writeTo(w io.Writer, p writeTimeout) error {
 	g.begin()
 	defer g.reset()
@@ -93,7 +95,8 @@ func (g *gatherList) writeTo(w io.Writer, p writeTimeout) error {
 // begin prepares the collected messages for drain.
 func (g *gatherList) begin() { g.bufs = g.list }
 
-// drain writes the rest. After an error another drain continues there.
+// drain writes the rest of the list. After an error another drain continues at the first unwritten
+// byte.
 func (g *gatherList) drain(w io.Writer, p writeTimeout) (err error) {
 	for again := true; again; {
 		if p != nil {

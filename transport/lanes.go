@@ -41,8 +41,8 @@ type schedule struct {
 type lane struct {
 	name    string
 	running int
-	// inside counts the running calls in their procedure, outside Call.Buffer. The others wait
-	// for clients to read replies. No lock guards it.
+	// inside counts the running calls in their procedure, outside Call.Buffer. The other running
+	// calls wait for clients to read replies. No lock guards it.
 	inside atomic.Int32
 	ended  uint64         // finished calls so far
 	turn   []*clientShare // shares with a queue in turn, the next one first
@@ -58,14 +58,14 @@ type clientKey struct {
 type client struct {
 	key    clientKey
 	conns  int
-	shares []*clientShare // by lane; nil: no calls there yet
+	shares []*clientShare // by lane; nil: no calls in that lane yet
 }
 
 // A clientShare is a client's share of a lane.
 type clientShare struct {
 	lane    *lane
 	running int
-	inTurn  bool         // it is in lane.turn
+	inTurn  bool         // this share is in lane.turn
 	turn    []*connQueue // waiting queues that may have another worker, the next first
 }
 
@@ -76,11 +76,11 @@ type connQueue struct {
 	running    int
 	waiting    int
 	head, tail *Call     // waiting calls
-	inTurn     bool      // it is in share.turn
+	inTurn     bool      // this queue is in share.turn
 	index      int       // in schedule.waiting, while calls wait
 	since      time.Time // while calls wait: last begin or end of a call, or begin of the wait
-	overdue    bool      // calls have waited in vain, and none has begun or ended since
-	overdueAt  uint64    // lane.ended at that time
+	overdue    bool      // calls have waited in vain, and no call has begun or ended since
+	overdueAt  uint64    // lane.ended when overdue was set
 }
 
 // connQueues are a connection's calls.
@@ -92,7 +92,7 @@ type connQueues struct {
 
 	running, waiting int
 	byLane           []*connQueue // nil: no calls there yet
-	withdrawn        bool         // the connection has ended: no goroutine waits for a share
+	withdrawn        bool         // set after the connection's end: no goroutine waits for a share
 }
 
 // init creates lane 0 and the named lanes.
@@ -111,7 +111,7 @@ func (s *schedule) divide() {
 	n := len(s.lanes)
 	workers := max(s.workers, 2*n)
 	if s.reserve = max(1, min(s.most, workers/(2*n))); n == 1 {
-		s.reserve = workers // there is no other lane
+		s.reserve = workers // the only lane may use all workers
 	}
 	s.spare = workers - n*s.reserve
 	for _, l := range s.lanes {
@@ -232,10 +232,10 @@ func (l *connQueue) moved() {
 	}
 }
 
-// hopeless reports whether a call of l without a worker would wait in vain: others of l have, and
-// since then no call in the lane has ended. After any end in the lane, even of another
-// connection, workers become free. A queue without waiting calls would never get one for a disk
-// that is kept busy.
+// hopeless reports whether a new call of l would wait in vain: other calls of l have waited in
+// vain, and since then no call in the lane has ended. After any end in the lane, even of another
+// connection, workers become free. Otherwise a queue without waiting calls would stay hopeless
+// while other connections keep the disk busy.
 func (l *connQueue) hopeless() bool { return l.overdue && l.overdueAt == l.share.lane.ended }
 
 // push queues a call.
@@ -291,9 +291,8 @@ func (s *schedule) unlist(l *connQueue) {
 	s.waiting = s.waiting[:len(s.waiting)-1]
 }
 
-// next takes a call that may begin now and counts it, or returns nil. A call of l has just ended
-// or arrived. So it first tries the other queues of that connection, then those of its lane, then
-// others.
+// next takes a call that may begin now and counts it, or returns nil. A call of l has just ended or
+// arrived. So next first tries the connection's other queues, then the lane's, then all others.
 func (s *schedule) next(l *connQueue) (*connQueue, *Call) {
 	if len(s.waiting) == 0 {
 		return nil, nil

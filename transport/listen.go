@@ -25,10 +25,10 @@ type ListenConfig struct {
 }
 
 // Listen is net.Listen over TCP with an Accept for servers that may run out of file descriptors.
-// It keeps one descriptor in reserve, to accept and close a connection that there is no room for.
+// The listener keeps one descriptor in reserve, to accept and close a connection without room.
 // Otherwise the connection would stay in the kernel's queue and its client wait for a timeout.
-// 0.0.0.0 means IPv4 only; :: means IPv6 and IPv4, or IPv4 on a machine without IPv6. The machine
-// may get addr later; the listener serves it from then on.
+// 0.0.0.0 means IPv4 only; :: means IPv6 and IPv4, or IPv4 on a machine without IPv6. addr need not
+// exist yet: the listener serves addr as soon as the machine has it.
 func Listen(addr string) (net.Listener, error) { return ListenConfig{}.Listen(addr) }
 
 // Listen is the function Listen.
@@ -85,8 +85,8 @@ func listenAt(network, addr string) (string, string) {
 	return network, addr
 }
 
-// ListenOn is Listen for an already open listener, such as a service manager's; it closes l in
-// the end. l MUST be plain TCP.
+// ListenOn is Listen for an already open listener, such as a service manager's; Close also closes
+// l. l MUST be plain TCP.
 func ListenOn(l net.Listener) net.Listener { return ListenConfig{}.ListenOn(l) }
 
 // ListenOn is the function ListenOn.
@@ -97,11 +97,11 @@ func (lc ListenConfig) ListenOn(l net.Listener) net.Listener {
 // A reserveListener is for one goroutine at a time, except Close and Addr.
 type reserveListener struct {
 	net.Listener
-	reserve *os.File // nil while it is released, or no descriptor is free
+	reserve *os.File // nil while released, or while no descriptor is free
 	log     RateLog
 }
 
-// openReserve opens a file to hold a descriptor; nil if there is none.
+// openReserve opens a file to occupy a descriptor; nil if no descriptor is free.
 func openReserve() *os.File {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -120,8 +120,8 @@ func (l *reserveListener) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Accept returns the next connection that leaves a descriptor in reserve. With the reserve it can
-// accept, and close, a connection for which there is no other descriptor.
+// Accept returns the next connection that leaves a descriptor in reserve. If no other descriptor is
+// free, Accept uses the reserve to accept and close the connection.
 func (l *reserveListener) Accept() (net.Conn, error) {
 	for {
 		if l.reserve == nil {
@@ -135,7 +135,7 @@ func (l *reserveListener) Accept() (net.Conn, error) {
 				l.reserve = nil
 				c, err = l.Listener.Accept()
 			}
-			if err != nil && full(err) { // another goroutine took it
+			if err != nil && full(err) { // another goroutine took the descriptor
 				time.Sleep(acceptBackoff)
 				continue
 			}

@@ -15,8 +15,8 @@ const netlinkWait = time.Second
 
 var errNetlink = errors.New("rpc: netlink: the answer is not one of ours")
 
-// A netlink is a socket for one netlink protocol. The zero value is not open yet. It is not safe
-// for concurrent use.
+// A netlink is a socket for one netlink protocol. The zero value is a closed socket. A netlink is
+// not safe for concurrent use.
 type netlink struct {
 	fd    int // plus 1; 0: closed
 	seq   uint32
@@ -55,7 +55,7 @@ func (n *netlink) answer() (uint16, []byte, error) {
 			n.close()
 			return 0, nil, err
 		}
-		// Only the kernel has port 0; other senders' messages are no answers.
+		// Only the kernel has port 0; messages from other ports are no answers.
 		if sa, ok := from.(*unix.SockaddrNetlink); !ok || sa.Pid != 0 {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 // An Observer is notified about a Server's connections and calls. Its methods run on the data
 // path in many goroutines concurrently: they must be quick, and must not call the Server.
 type Observer interface {
-	// Connection reports one more (+1) or one less (-1).
+	// Connection reports a new connection (+1) or an ended one (-1).
 	Connection(rdma bool, delta int)
 	// Call reports that a procedure has run, and its reply is about to leave.
 	Call(s CallStats)
@@ -130,7 +130,7 @@ type RepeatFigures struct {
 	Replayed uint64 // answered with the first call's reply
 	Joined   uint64 // came during the first call, and waited for its reply
 	Replies  int    // stored now
-	Bytes    int    // their size
+	Bytes    int    // size of the stored replies
 }
 
 // Figures has a Server's counts that its Observer does not see.
