@@ -63,10 +63,10 @@ func (o *origin) fate() fate {
 	return o.end
 }
 
-// repeatedBy reports whether a call over later repeats one with the same bytes, host and user
-// over o. It does over the same connection, over one with the same ports, as Linux's client opens
-// it, and if the client has lost o, or possibly has. A client has no call pending on two live
-// connections, and repeats none after its reply. f is o's fate, or live if it was not checked.
+// repeatedBy reports whether a call over later repeats one with the same bytes, host and user over
+// o. It does if later is o, has o's ports (Linux's client reuses them), or if the client has lost
+// o, or possibly has. Otherwise the calls differ: a client has no call pending on two live
+// connections, and repeats no answered call. f is o's fate, or live if it was not checked.
 func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 	if o == later || o.local.IsValid() && o.local == later.local && o.remote == later.remote {
 		return true, fateLive
@@ -76,16 +76,16 @@ func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 }
 
 // clientLeft reports whether the client has possibly gone to another connection for good. A call
-// read after that is dropped if another connection has its copy: the client has asked there, or
-// will repeat it when this connection ends.
+// read later is dropped if another connection has its copy: the client awaits the copy's reply, or
+// will repeat the call when this connection ends.
 func (o *origin) clientLeft() bool {
 	f := o.fate()
 	return f == fateHalf || f == fateCut
 }
 
-// tcpFate returns a TCP connection's fate according to the kernel, or live if c has no socket.
-// half is the fate after the peer has closed its direction; a half of closed also requires that
-// the peer has acknowledged all replied bytes.
+// tcpFate returns a TCP connection's fate according to the kernel, or live if c has no socket. half
+// is the fate after the peer has closed its direction; if half is fateClosed, the peer must also
+// have acknowledged all replied bytes.
 func tcpFate(c net.Conn, half fate, replied uint64) fate {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -96,7 +96,7 @@ func tcpFate(c net.Conn, half fate, replied uint64) fate {
 		return fateCut
 	}
 	f := fateCut
-	_ = raw.Control(func(fd uintptr) { // an error means that it has been closed
+	_ = raw.Control(func(fd uintptr) { // an error: the socket has been closed
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		switch {
 		case err != nil:

@@ -4,10 +4,10 @@ package transport
 
 import "time"
 
-// queueWait is how long a queue's calls wait while none of them begins or ends. Then they are
-// answered, if the procedure has an answer for that (Procedure.Busy), and release a credit and
-// memory. Later calls are answered at once, until one begins or ends again, or one in another
-// queue of the lane ends. A moving queue waits without limit.
+// queueWait is how long a queue's calls wait while none of them begins or ends. Then calls with a
+// Procedure.Busy are answered, and release a credit and memory. Later calls are answered at once,
+// until a call of the queue begins or ends again, or a call in another queue of the lane ends. In a
+// queue with progress calls wait without limit.
 const queueWait = 3 * time.Second
 
 // watchQueues schedules checks of the queues as long as calls wait. The caller holds mu.
@@ -96,7 +96,7 @@ func (p *workerPool) withdraw(conn *connQueues) {
 			c.turn <- false
 			continue
 		}
-		p.run(c) // which notices the connection's end
+		p.run(c) // run notices the connection's end
 	}
 }
 

@@ -20,8 +20,8 @@ type OwnerKind uint8
 
 const (
 	// OwnerUnknown is a peer on this machine without a known socket owner: its process has closed
-	// the socket, or the kernel has no inet_diag. It is also a peer that the kernel can place
-	// neither on this machine nor elsewhere.
+	// the socket, or the kernel has no inet_diag. OwnerUnknown is also a peer that the kernel can
+	// place neither on this machine nor elsewhere.
 	OwnerUnknown OwnerKind = iota
 	// OwnerLocal is a peer on this machine with a socket owned by Owner.UID.
 	OwnerLocal
@@ -30,9 +30,9 @@ const (
 	OwnerRemote
 )
 
-// An Owner is the owner of a connection's peer socket, according to this machine's kernel when
-// the connection was accepted. It is the user that created the socket: passing the connected
-// socket to another process, or a later change of user, does not change it.
+// An Owner is the owner of a connection's peer socket, according to this machine's kernel when the
+// connection was accepted. The owner is the user that created the socket, even if the process later
+// changes its user or passes the socket to another process.
 type Owner struct {
 	Kind OwnerKind
 	UID  uint32 // for OwnerLocal, in the server's own user namespace
@@ -48,8 +48,8 @@ func (o Owner) String() string {
 	return "somebody whom the kernel does not name"
 }
 
-// ownerWait bounds the owner lookup. It is far more than the kernel needs; a peer without an
-// answer by then is disconnected, and can reconnect.
+// ownerWait bounds the owner lookup. The kernel needs far less time. After ownerWait the peer is
+// disconnected, and can reconnect.
 const ownerWait = 10 * time.Second
 
 var errOwnerWait = errors.New("rpc: the kernel did not say in time whose socket the peer has")
@@ -92,12 +92,12 @@ func (o *owners) of(c net.Conn) (Owner, error) {
 		if a := c.RemoteAddr(); a != nil && a.Network() == "unix" {
 			return Owner{}, nil
 		}
-		// A program's own network, with its own admission.
+		// c has a program's own network type, so that program admits peers.
 		return Owner{Kind: OwnerRemote}, nil
 	}
 	owner, err := o.within(local.AddrPort(), remote.AddrPort())
-	// After a reset the ports are free for another connection, and the kernel may have named that
-	// one's owner: unread bytes from the old one have no owner.
+	// After a reset the ports are free for another connection, and the kernel may have named the
+	// new connection's owner. So the unread bytes of c get no owner.
 	if owner.Kind == OwnerLocal && ended(c) {
 		owner = Owner{}
 	}

@@ -12,13 +12,13 @@ import (
 type portion struct {
 	up    *portion // nil: all hosts
 	key   any      // in up.byKey
-	size  int      // of its entries, in bytes
-	last  uint64   // number of its newest entry
+	size  int      // the entries' size in bytes
+	last  uint64   // number of the portion's newest entry
 	index int      // in up.parts
 
 	count uint64           // all hosts: entries so far
 	byKey map[any]*portion // hosts, or a host's users
-	parts portionHeap      // the same by size
+	parts portionHeap      // the subportions by size
 	list  list.List        // a user's *drcEntry, oldest first
 }
 

@@ -11,12 +11,12 @@ type Program struct {
 	Number, Version uint32
 	Procs           []Procedure
 	// Lanes are the names of things that calls may wait for independently: exported file systems.
-	// All Programs with lanes in a Server have the same. Server.NameLane adds to them.
+	// All Programs with lanes in a Server have equal lanes. Server.NameLane adds lanes.
 	Lanes []string
 	// Authorize decides whether to accept a call's Cred, given its Owner and Remote: any AuthStat
-	// but AuthOK refuses it. It is called for every procedure but 0, before the duplicate request
-	// cache is used. It runs on the receiving goroutine and must not wait. nil: all calls are
-	// accepted.
+	// but AuthOK refuses it. Authorize is called for every procedure but 0, before the duplicate
+	// request cache is used. It runs on the receiving goroutine and must not wait. nil: all calls
+	// are accepted.
 	Authorize func(c *Call) oncrpc.AuthStat
 }
 
@@ -27,18 +27,18 @@ type Procedure struct {
 	// ErrGarbageArgs (also returned by Call.ArgsErr), ErrSystem and *AuthError; any other becomes
 	// SYSTEM_ERR.
 	Run func(c *Call) error
-	// Inline: Run does not wait for a disk, a lock or the network before it calls Call.Busy.
-	// Other calls of the connection wait until then. Without Inline a call counts as busy before
-	// Run.
+	// Inline: Run does not wait for a disk, a lock or the network before it calls Call.Busy. Other
+	// calls of the connection wait until Run calls Busy or returns. Without Inline a call counts as
+	// busy before Run.
 	Inline bool
-	// Lane returns the index in Program.Lanes of the thing that the call may wait for; -1: none.
-	// It runs on the receiving goroutine, must not wait, and leaves c.Args unchanged for Run (it
-	// reads a copy). Run waits for nothing in another lane. nil: -1.
+	// Lane returns the index in Program.Lanes of the file system that the call may wait for; -1:
+	// none. It runs on the receiving goroutine, must not wait, and leaves c.Args unchanged for Run
+	// (it reads a copy). Run waits for nothing in another lane. nil: -1.
 	Lane func(c *Call) int
 	// Busy encodes results in c.Res that make the client retry later, for a call that has done
 	// nothing because the running calls in its lane do not end. nil: such calls keep waiting.
 	Busy func(c *Call)
-	// Idempotent: executing it twice is harmless, so the duplicate request cache ignores it.
+	// Idempotent: executing a call twice is harmless, so the duplicate request cache ignores it.
 	Idempotent bool
 	// NoOverlap: idempotent, but a late copy would undo later operations (WRITE). While such a
 	// call waits or runs, its copies over other connections wait for it and get its reply.

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// A Cause is a log line's fixed text. Its type prevents text with a name, a number or an error:
-// each such text would be another cause, with its own lines. Such values are fields.
+// A Cause is a log line's fixed text. The type prevents text with a name, a number or an error,
+// because each such text would be another cause, with its own lines. Names, numbers and errors are
+// fields.
 type Cause string
 
 // A RateLog writes at most one line for each cause and second, in the long run, because remote
-// peers can trigger its lines at any rate. It is safe for concurrent use. The zero value is
+// peers can trigger lines at any rate. A RateLog is safe for concurrent use. The zero value is
 // ready.
 type RateLog struct {
 	Logger *slog.Logger // destination; nil: slog.Default(). Set before use

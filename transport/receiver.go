@@ -10,11 +10,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// shortCall is how long other calls may wait for one: about the cost of waking a thread.
+// shortCall is how long other calls may wait for a call that stays: about the cost of waking a
+// thread.
 const shortCall = 100 * time.Microsecond
 
 // maxParked is the number of a connection's calls that wait in Busy for a share, each with its
-// goroutine. Later calls wait in the queue of their lane, without one, before they begin.
+// goroutine. Later calls wait in their lane's queue without a goroutine, before they begin.
 const maxParked = 8
 
 // A receiver is the right to receive on one connection, and the policy for its calls.
@@ -28,14 +29,15 @@ const maxParked = 8
 //	                      │
 //	                      └──► follower: rest of the batch ─── receives ─── call ─── ...
 //
-// A call keeps the right if waking the follower would cost more (stays). The clock of lead.Leader
-// takes it away if this was wrong. A call that is never busy keeps it until its end.
+// A call keeps the right if waking the follower would cost more (stays). If the call then waits too
+// long, the clock of lead.Leader takes the right away. A call that is never busy keeps the right
+// until its end.
 type receiver struct {
 	lead lead.Leader
 	row  lead.Row // of single calls; counted by the leader
 
 	pool   *workerPool // set once
-	follow func()      // set once: receives from then on, replacing the former leader
+	follow func()      // set once: replaces the leader, and receives from then on
 
 	parked atomic.Int32 // calls that wait in Busy for a share of their lane
 }
@@ -67,15 +69,15 @@ func (h *receiver) AddTo(t tally.Table) { t.Add("run_on_receiver", h.lead.Counts
 type standing uint8
 
 const (
-	standsArrived standing = iota // its header is being checked, or it waits for a copy's reply
-	standsHere                    // the leader runs it; without a share, because it does not wait
-	standsStays                   // the same with a share: it may wait briefly
-	standsQueued                  // it waits for a share, and no other call waits for it
-	standsApart                   // it has a share, and no other call waits for it
+	standsArrived standing = iota // checking the header, or waiting for a copy's reply
+	standsHere                    // the leader runs the call; no share, as the call does not wait
+	standsStays                   // the leader runs the call, which has a share to wait briefly
+	standsQueued                  // the call waits for a share; no other call waits for this one
+	standsApart                   // the call has a share, and no other call waits for this one
 	standings
 )
 
-// The drawing's arrows: standingNext[s] are the successors of s.
+// standingNext[s] are the possible successors of standing s.
 var standingNext = [standings][]standing{
 	standsArrived: {standsHere, standsStays, standsQueued, standsApart},
 	standsHere:    {standsStays, standsQueued, standsApart},
@@ -84,8 +86,8 @@ var standingNext = [standings][]standing{
 	standsApart:   {},
 }
 
-// onStanding, if not nil, is called for each arrow. Tests set it before the first call, to
-// compare arrows with standingNext; programs leave it nil.
+// onStanding, if not nil, is called for each change of a standing. Tests set onStanding before the
+// first call, to compare the changes with standingNext.
 var onStanding func(from, to standing)
 
 // become is the only writer of c.standing. The caller owns c.
@@ -105,7 +107,7 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 	h := c.here
 	switch {
 	case h == nil: // a worker
-	case c.Ctx.Err() != nil: // the connection sent it before it ended
+	case c.Ctx.Err() != nil: // the connection has ended since the call arrived
 		s.turn(c)
 		return true
 	case c.proc.Inline && h.parked.Load() < maxParked:
@@ -128,8 +130,9 @@ func (s *dispatcher) place(c *Call) (leads bool) {
 	return true
 }
 
-// run runs c on the leader's goroutine. A call that does not wait needs no run of the leader, and
-// so no clock: a timer that is due soon makes each sleep of a thread cost several microseconds.
+// run runs c on the leader's goroutine. A call that does not wait needs no lead.Run, and so no
+// clock. Clocks are costly: a timer that is due soon makes each sleep of a thread cost several
+// microseconds.
 func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
 	before := h.lead.Latest()
 	if as == standsStays {
@@ -147,15 +150,15 @@ func (h *receiver) run(s *dispatcher, c *Call, as standing) (leads bool) {
 	return leads
 }
 
-// Busy is called by a procedure before it waits for a disk, a lock, memory or the network; once
-// is enough. From then on the connection's other calls do not wait for this one, and it counts in
-// its lane. If the lane has no free share, Busy waits for one, and returns ErrShed if that is in
-// vain or the connection ends meanwhile. Then the procedure, which has changed nothing so far, must
-// return that error.
+// Busy is called by a procedure before it waits for a disk, a lock, memory or the network; once is
+// enough. From then on the connection's other calls do not wait for c, and c counts in its lane. If
+// the lane has no free share, Busy waits for a share, and returns ErrShed if none comes or the
+// connection ends meanwhile. Then the procedure, which has changed nothing so far, must return that
+// error.
 func (c *Call) Busy() error { return c.busy(false) }
 
 // BusyShortly is Busy for a call that usually waits no longer than waking a thread takes, some
-// microseconds: others wait for it, for at most two milliseconds.
+// microseconds: other calls wait for c, for at most two milliseconds.
 func (c *Call) BusyShortly() error { return c.busy(true) }
 
 // IsBusy reports whether Busy has been called or is unnecessary: no other call waits for this
@@ -165,10 +168,10 @@ func (c *Call) IsBusy() bool { return c.standing != standsHere }
 func (c *Call) busy(short bool) error {
 	switch c.standing {
 	case standsHere:
-	case standsQueued: // it was shed
+	case standsQueued: // the call was shed
 		return ErrShed
 	default:
-		return nil // it has its share
+		return nil // the call has its share
 	}
 	h := c.here
 	h.uncork(c, short)
@@ -202,7 +205,7 @@ func (c *Call) busy(short bool) error {
 	return nil
 }
 
-// beginRun makes c the leader's run, which the clock or Busy can end, unless it is already. The
+// beginRun makes c the leader's run, which the clock or Busy can end, unless c already is. The
 // caller is the leader.
 func (c *Call) beginRun() {
 	if c.run == 0 {
@@ -210,16 +213,16 @@ func (c *Call) beginRun() {
 	}
 }
 
-// uncork sends the replies to the calls before c, the last one received, so that they do not wait
-// for c or for the follower. The reply to a short call leaves with them.
+// uncork sends the replies to the calls before c, the last received call, so that these replies do
+// not wait for c or for the follower. If c is short, the replies leave together with c's.
 func (h *receiver) uncork(c *Call, short bool) {
 	if !short && !c.more {
 		c.via.uncork(c)
 	}
 }
 
-// stays reports whether the leader keeps the right to receive while c may wait. It does for a
-// short c, or if calls come one by one, when waking another thread would be useless. After a call
+// stays reports whether the leader keeps the right to receive while c may wait. The leader does for
+// a short c, or if calls come one by one, when waking another thread would be useless. After a call
 // that kept others waiting, the next ones do not stay.
 func (h *receiver) stays(c *Call, short bool) bool {
 	return c.ownLoop && (short || h.row.Alone()) && !h.lead.Backoff.Pass()

@@ -22,7 +22,8 @@ const (
 // reader busy without yielding a record.
 const maxFragments = 4096
 
-// smallRecord is the largest record that is not charged: the number of calls bounds them.
+// smallRecord is the size of the largest record that is not charged: the limit of calls bounds the
+// memory for small records.
 const smallRecord = 16 << 10
 
 // Errors for an invalid record. The stream is unusable after either.
@@ -31,8 +32,8 @@ var (
 	errRecordFragments = errors.New("rpc: record of too many fragments")
 )
 
-// A recordReader reads records from a stream. It reads ahead up to its window, so that one system
-// call reads many small records. A record's part beyond the window is read directly into its
+// A recordReader reads records from a stream. The reader reads ahead up to its window, so that one
+// system call reads many small records. A record's part beyond the window is read directly into its
 // buffer.
 type recordReader struct {
 	r     io.Reader
@@ -53,7 +54,7 @@ func newRecordReader(r io.Reader, window, limit int) *recordReader {
 	return &recordReader{r: r, limit: limit, win: make([]byte, window)}
 }
 
-// more reports whether bytes of the next record are here already.
+// more reports whether the window has bytes of the next record.
 func (r *recordReader) more() bool { return r.start < r.end }
 
 // next returns the next record in a pooled buffer, which the caller must put back. io.EOF means

@@ -22,8 +22,8 @@ const (
 	reservedTries = 16
 )
 
-// wellKnown are ports in that range with common services: such a service could not start while we
-// use its port.
+// wellKnown are ports in that range with common services: a service could not start while a client
+// uses its port.
 var wellKnown = []int{623, 631, 636, 646, 664, 749, 750, 783, 853, 860, 873, 902, 989, 990, 992, 993, 994, 995}
 
 // dialReserved connects from a reserved port; if this process lacks the right, or none is free,
@@ -66,7 +66,7 @@ func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, erro
 	return nil, fmt.Errorf("no port below 1024 is free: %w", taken)
 }
 
-// reservedPort is a random one, so that programs seldom try the same.
+// reservedPort returns a random reserved port, so that programs seldom try the same port.
 func reservedPort() int {
 	for {
 		if p := reservedFirst + rand.IntN(reservedLast-reservedFirst+1); !slices.Contains(wellKnown, p) {

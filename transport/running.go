@@ -6,17 +6,17 @@ import "sync"
 
 const (
 	// runningSummed is the number of leading argument bytes under the checksum: for a WRITE the
-	// handle, the offset and the length, but not the data. Two calls with these, XID, client and
-	// user equal write the same range at the same time. So one may stand for both even if their
-	// data differ.
+	// handle, the offset and the length, but not the data. Two calls with equal leading bytes, XID,
+	// client and user write the same range at the same time. So either call's result is correct for
+	// both, even if their data differ.
 	runningSummed = 128
 	// A power of two: more than the usual number of running calls, in few cache lines.
 	runningBuckets = 256
 )
 
 // runningCalls is a hash table with entries that are part of their calls, linked by next. Since
-// WRITEs are frequent and small, it has a lock for each bucket, no memory of its own, and no list
-// by age.
+// WRITEs are frequent and small, the table has a lock for each bucket, allocates no entries, and
+// has no list by age.
 type runningCalls struct {
 	buckets [runningBuckets]struct {
 		mu   sync.Mutex
@@ -54,7 +54,7 @@ func (r *runningCalls) admit(c *Call) admission {
 	return admission{runs: true}
 }
 
-// remove removes e: no more duplicates wait for it. It returns the waiting one, if any.
+// remove removes e: no more duplicates wait for it. remove returns the waiting duplicate, if any.
 func (r *runningCalls) remove(e *drcEntry) (w *Call) {
 	b := &r.buckets[e.key.bucket()]
 	b.mu.Lock()
@@ -83,7 +83,7 @@ func (r *runningCalls) abandon(e *drcEntry) *Call {
 	if e.waiter = nil; w == nil {
 		return nil
 	}
-	own := &w.running // its key and origin equal e's
+	own := &w.running // the key and origin equal e's
 	own.passing = true
 	own.next, b.head = b.head, own
 	w.dup = own

@@ -21,18 +21,18 @@ import (
 
 // ServerConfig configures a Server. The zero value suits most programs.
 type ServerConfig struct {
-	Workers int // most concurrent calls for one connection and lane; 0: 64
-	// MaxWorkers is the most concurrent calls on all connections, and thus about the number of
-	// threads for procedures that wait for disks. A lane can use half of them, one client half of
-	// that. 0: 256, or fewer, but at least 64, if Budget has less than 1 MiB for each.
+	Workers int // limit of concurrent calls for one connection and lane; 0: 64
+	// MaxWorkers limits the concurrent calls on all connections, and thus roughly the threads for
+	// procedures that wait for disks. A lane can use half of the workers, one client half of the
+	// lane's. 0: 256, or fewer, but at least 64, if Budget has less than 1 MiB for each.
 	MaxWorkers int
 	MaxRecord  int // largest TCP record, in bytes; 0: 2 MiB
-	// MaxConns is the most connections; 0: 1024. For a new one above the limit, one without any
-	// call, or idle for two minutes, is closed.
+	// MaxConns limits the connections; 0: 1024. A new connection above the limit replaces one
+	// without any call, or idle for two minutes.
 	MaxConns int
-	// MaxConnsPerHost is the most connections from one IPv4 address or one IPv6 /64; 0: a quarter
-	// of MaxConns, but at least 64. For a new one above the limit, one from the same host is
-	// closed under the same conditions.
+	// MaxConnsPerHost limits the connections from one IPv4 address or one IPv6 /64; 0: a quarter of
+	// MaxConns, but at least 64. A new connection above the limit replaces one from the same host
+	// under the same conditions.
 	MaxConnsPerHost int
 	// Budget bounds the bytes held by connections for large arguments and results, over TCP and
 	// RDMA together; nil: RDMA.Budget, or a new one of mem.DefaultBudget.
@@ -40,13 +40,13 @@ type ServerConfig struct {
 	// HalfTimeout is how long the rest of a TCP record may take, and how long a TCP client may
 	// accept no bytes of its replies; 0: 30 s.
 	HalfTimeout time.Duration
-	// RDMA configures the connections of ServeRDMA; its Handler is ignored, and its Budget
-	// replaced by the one above.
+	// RDMA configures the connections of ServeRDMA; its Handler is ignored, and its Budget replaced
+	// by ServerConfig.Budget.
 	RDMA rpcrdma.Config
 	// Owner returns the owner of the socket at remote that is connected to ours at local
-	// (Call.Owner). It is called once for each TCP or RDMA connection, before its first call is
-	// read. If it takes more than some seconds, the connection is closed. nil: ask this machine's
-	// kernel.
+	// (Call.Owner). Owner is called once for each TCP or RDMA connection, before the first call is
+	// read. If Owner takes more than some seconds, the connection is closed. nil: ask this
+	// machine's kernel.
 	Owner func(local, remote netip.AddrPort) Owner
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
@@ -101,7 +101,7 @@ type Server struct {
 	cfg ServerConfig
 	dispatcher
 	owners    owners
-	stuckWait time.Duration // the constant, except in tests
+	stuckWait time.Duration // stuckWait, except in tests
 
 	mu            sync.Mutex
 	closing       bool
@@ -110,19 +110,20 @@ type Server struct {
 	hosts         map[netip.Prefix]*host
 	unused        list.List             // serverConns without any call, oldest first
 	ended         Traffic               // of ended connections
-	leads         tally.Sum             // of all receivers; has its own lock
+	leads         tally.Sum             // leader decisions of all receivers; has its own lock
 	admittedHosts map[netip.Prefix]bool // hosts that may connect while draining; nil: all
 	leaving       int                   // number of conns being closed to make room
 	scanned       time.Time             // last search of conns for idle ones
 	wg            sync.WaitGroup        // counts connections
 }
 
-// Mechanisms returns the decisions of the leaders of all connections over RDMA and TCP, those that
-// have ended too, by the name run_on_receiver: a call is won if the goroutine that received it
-// still received at its end, and lost if another one had to. The table is the caller's.
+// Mechanisms returns the leaders' decisions on all RDMA and TCP connections, ended ones included,
+// under the name run_on_receiver. A call is won if its goroutine was still the leader at the call's
+// end, and lost if a follower had taken over. The table is the caller's.
 func (s *Server) Mechanisms() tally.Table { return s.leads.Table() }
 
-// NewServer returns a Server for the programs. It panics if two have the same number and version.
+// NewServer returns a Server for the programs. NewServer panics if two programs have the same
+// number and version.
 func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	cfg.setDefaults()
 	s := &Server{
@@ -140,7 +141,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	return s
 }
 
-// lanesOf returns the programs' lanes. It panics if two programs have different ones.
+// lanesOf returns the programs' lanes. It panics if two programs have different lanes.
 func lanesOf(list []*Program) (names []string) {
 	for _, p := range list {
 		switch {
@@ -164,7 +165,7 @@ func (s *Server) NameLane(i int, name string) {
 
 // warnStalled logs that calls wait, and why: for calls in a file system that does not answer, or
 // for calls blocked until clients read replies and thereby release memory and workers. If both
-// exist, it names the more frequent one.
+// exist, warnStalled names the more frequent cause.
 func (s *Server) warnStalled(lane string, inside, of int) {
 	fields := []any{"export", lane, "in-file-system", inside, "for-clients", of - inside}
 	if 2*inside < of {
@@ -186,7 +187,8 @@ func (s *Server) listen(l io.Closer) error {
 	return nil
 }
 
-// unlisten forgets a listener after Accept failed with err, and returns the result for its Serve.
+// unlisten forgets a listener after Accept failed with err, and returns the error for ServeTCP or
+// ServeRDMA.
 func (s *Server) unlisten(l io.Closer, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,9 +200,9 @@ func (s *Server) unlisten(l io.Closer, err error) error {
 }
 
 // Shutdown stops listening, waits for running calls (until ctx is done), then closes all
-// connections. It returns ctx.Err() if calls were cut off. It waits some seconds more for
-// procedures that ignore their Ctx; after that it returns a *StuckError, and the caller must keep
-// alive all that they use.
+// connections. Shutdown returns ctx.Err() if calls were cut off. It waits some seconds more for
+// procedures that ignore their Ctx; then it returns a *StuckError, and the caller must keep
+// everything alive that these procedures use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closing {
@@ -218,8 +220,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	// A call that hangs where it arrived keeps its connection from ending, too: no wait is without
-	// a limit.
+	// A call that hangs on its receiving goroutine keeps the connection from ending, so each wait
+	// has a limit.
 	drained := each(conns, serverConn.drain)
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {

@@ -60,7 +60,7 @@ type rdmaConn struct {
 	draining atomic.Bool
 
 	receiver receiver
-	arrives  *rpcrdma.Conn // source of calls; owned by the leader, nil before the first
+	arrives  *rpcrdma.Conn // source of calls; owned by the leader; nil before the first call
 
 	mu     sync.Mutex
 	conn   *rpcrdma.Conn // nil until accepted
@@ -89,7 +89,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 func (r *rdmaConn) queues() *connQueues { return &r.work }
 func (r *rdmaConn) usage() *usage       { return &r.used }
 
-// serve accepts the connection and stays until its end.
+// serve accepts the connection, and returns after the connection's end.
 func (r *rdmaConn) serve(dev *rnic.Device) {
 	defer r.srv.remove(r)
 	req := r.req
@@ -136,7 +136,8 @@ type rdmaPart struct{ req *rpcrdma.Request }
 
 // ServeRPC handles one call. rpcrdma calls it.
 func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) (leads bool) {
-	// Always succeeds: credits limit the client's calls, and the gate only counts them for drain.
+	// tryEnter always succeeds: credits limit the client's calls, and the gate only counts calls
+	// for drain.
 	r.calls.tryEnter()
 	r.srv.count(r, len(req.Msg.Stream)+itemBytes(req.Msg.Items))
 	c := getCall(r)
@@ -166,9 +167,9 @@ func (r *rdmaConn) uncork(c *Call) { c.rdma.req.Uncork() }
 func (r *rdmaConn) inputWaits(c *Call) bool { return c.rdma.req.InputWaits() }
 
 // reply passes the reply to the connection. An error means that the connection has ended, or that
-// the client offered too little, which rpcrdma has reported to it. A cut-off procedure sends no
-// reply: its error does not concern the client, which must notice the lost connection and repeat
-// the call.
+// the client offered too little chunk space, which rpcrdma has reported to the client. A cut-off
+// procedure sends no reply: instead of its error the client must notice the lost connection, and
+// repeat the call.
 func (r *rdmaConn) reply(c *Call) {
 	if r.ctx.Err() != nil {
 		r.drop(c)
@@ -209,8 +210,8 @@ func (r *rdmaConn) release(c *Call) {
 	r.calls.leave(0)
 }
 
-// fate returns the connection's state. A client that closes it properly has possibly left replies
-// unread.
+// fate returns the connection's state. A client that closes the connection properly has possibly
+// left replies unread.
 func (r *rdmaConn) fate() fate {
 	r.mu.Lock()
 	conn := r.conn
@@ -241,7 +242,7 @@ func (r *rdmaConn) abort() {
 	}
 }
 
-// end marks the connection as closed, and returns it if it exists already.
+// end marks the connection as closed, and returns the rpcrdma.Conn if there already is one.
 func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.mu.Lock()
 	r.closed = true
@@ -250,8 +251,8 @@ func (r *rdmaConn) end() *rpcrdma.Conn {
 	r.peer.origin.ended(fateCut)
 	r.cancel()
 	r.calls.shutDown()
-	// A peer that has requested by datagrams possibly never existed: serve would wait for it for
-	// up to a minute.
+	// A peer that has sent a request by datagrams possibly never existed, and serve would wait up
+	// to a minute for that peer.
 	if d, ok := r.req.(rnic.DatagramRequest); ok && conn == nil {
 		d.Abandon()
 	}

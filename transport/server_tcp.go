@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	tcpWindow  = 64 << 10 // most that one read takes, except large records
+	tcpWindow  = 64 << 10 // limit of bytes for one read, except of large records
 	replySpace = 1 << 10  // initial buffer for a reply's stream
 	// budgetShare limits a connection's replies while it is still read: one part in this number
 	// of the budget.
@@ -59,7 +59,7 @@ func (s *Server) ServeTCP(l net.Listener) error {
 }
 
 // A tcpConn is a server connection. The leader reads records and runs calls, or passes them to
-// workers. A goroutine with a reply writes it, together with other ready ones.
+// workers. A goroutine with a reply writes the reply, together with other ready replies.
 type tcpConn struct {
 	// Set once.
 	srv     *Server
@@ -91,8 +91,8 @@ type tcpConn struct {
 
 	mu      sync.Mutex
 	out     []*Call // replies waiting to be written
-	spare   []*Call // the other backing array of out
-	writing bool    // a goroutine writes; others just add to out
+	spare   []*Call // the backing array that out does not use
+	writing bool    // a goroutine writes; other goroutines just add to out
 	failed  bool
 
 	// Owned by the writer.
@@ -169,12 +169,12 @@ func (t *tcpConn) begin() {
 	t.receive()
 }
 
-// receive is the leader from then on: it reads calls until the connection ends, and then waits
-// for running ones, or until a follower takes over.
+// receive makes its goroutine the leader, and reads calls until a follower takes over or the
+// connection ends. At the connection's end receive waits for running calls.
 func (t *tcpConn) receive() {
 	err, leads := t.readCalls()
 	if !leads {
-		t.flush() // the last call's reply, which has waited
+		t.flush() // the last call's reply has waited
 		return
 	}
 	t.srv.leads.Leave(&t.receiver)
@@ -189,7 +189,7 @@ func (t *tcpConn) end(err error) {
 	}
 	t.flush()
 	if errors.Is(err, io.EOF) || t.draining.Load() {
-		t.calls.drain() // the peer may have closed only its direction
+		t.calls.drain() // the peer may have closed only its sending direction
 	}
 	if f := t.fate(); f == fateClosed {
 		t.peer.origin.ended(f)
@@ -204,9 +204,9 @@ func (t *tcpConn) end(err error) {
 // readCalls reads and serves calls until an error, or until leads is false: a follower continues.
 func (t *tcpConn) readCalls() (err error, leads bool) {
 	for {
-		// Enter before reading the record: a client with too many calls is not read, and TCP's
-		// flow control stops it; nothing is dropped. Replies waiting for this loop leave before
-		// it waits.
+		// Enter before reading the record: while a client has too many calls, receive reads
+		// nothing, TCP's flow control stops the client, and nothing is dropped. Waiting replies
+		// leave before receive waits.
 		if !t.calls.tryEnter() {
 			t.flush()
 			if !t.calls.enter() {
@@ -252,10 +252,9 @@ func (t *tcpConn) beforeRead(inside bool) error {
 	return nil
 }
 
-// charge charges a large record to the budget. If that is exhausted, or this connection has its
-// share, the peer is not read until calls have released memory, for at most HalfTimeout.
-// Meanwhile the connection stands in the budget's queue, so that large records get their turn
-// among small ones.
+// charge charges a large record to the budget. If the budget, or this connection's share, is
+// exhausted, charge waits until calls have released memory, for at most HalfTimeout. Meanwhile the
+// connection stands in the budget's queue, so that large records get their turn among small ones.
 func (t *tcpConn) charge(n int) error {
 	if t.account.TakeOrWait(int64(n)) {
 		t.charged = n
@@ -274,7 +273,7 @@ func (t *tcpConn) charge(n int) error {
 		if !t.draining.Load() && t.ctx.Err() == nil && time.Now().Before(end) {
 			continue
 		}
-		if !t.account.Leave() { // its turn came at this moment
+		if !t.account.Leave() { // the bytes were granted at this moment
 			<-t.served
 			t.account.Give(int64(n))
 		}
@@ -284,7 +283,7 @@ func (t *tcpConn) charge(n int) error {
 
 func (t *tcpConn) uncork(*Call) { t.flush() }
 
-// inputWaits returns true if it is unknown.
+// inputWaits reports whether the peer has sent more; true if unknown.
 func (t *tcpConn) inputWaits(*Call) bool {
 	sc, ok := t.nc.(syscall.Conn)
 	if !ok {
@@ -310,10 +309,10 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 }
 
 // reply queues the reply. The leader flushes before it waits for the peer; other goroutines write
-// at once, unless one already does.
+// at once, unless another goroutine is writing.
 func (t *tcpConn) reply(c *Call) {
-	// A long reply can take as long as the client likes to read it, and the client may be writing a
-	// call itself.
+	// The leader must not write a long reply: a client may read slowly, or may itself be writing a
+	// call, so a follower must keep receiving.
 	if c.leads() && c.standing != standsArrived && recordSize(&c.res) > tcpWindow {
 		c.beginRun()
 		c.here.lead.Busy(c.run)
@@ -338,7 +337,7 @@ func (t *tcpConn) flush() {
 }
 
 // beginWrite makes the caller the writer, and returns the replies to write, or none if another
-// goroutine writes: that one checks out under the lock before it stops, so no reply is forgotten.
+// goroutine writes: the writer checks out under the lock before stopping, so no reply is forgotten.
 // The caller holds mu.
 func (t *tcpConn) beginWrite() (batch []*Call) {
 	if t.writing {
@@ -347,8 +346,8 @@ func (t *tcpConn) beginWrite() (batch []*Call) {
 	return t.nextBatch()
 }
 
-// nextBatch takes the queued replies. Without any there is no writer any more. The caller holds
-// mu.
+// nextBatch takes the queued replies. If there are no replies, the writer stops being the writer.
+// The caller holds mu.
 func (t *tcpConn) nextBatch() (batch []*Call) {
 	t.writing = len(t.out) > 0
 	if !t.writing {
@@ -386,14 +385,16 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			t.close()
 		}
 	}
-	// In any case: after an error the client notices the lost connection and repeats its calls.
+	// Complete the calls even after an error: the client notices the lost connection and repeats
+	// its calls.
 	for i, c := range batch {
 		batch[i] = nil
 		t.release(c)
 	}
 }
 
-// wait and keepWriting bound a slow client: it may read at any rate above leastTaken.
+// wait and keepWriting bound a slow client, which must read at least leastTaken bytes in each
+// HalfTimeout.
 func (t *tcpConn) wait()                    { t.nc.SetWriteDeadline(time.Now().Add(t.srv.cfg.HalfTimeout)) }
 func (t *tcpConn) keepWriting(n int64) bool { return n >= leastTaken }
 
@@ -421,7 +422,7 @@ func (t *tcpConn) release(c *Call) {
 	t.calls.leave(held)
 }
 
-// fate returns the connection's state according to the kernel. A client that has closed its
+// fate returns the connection's state according to the kernel. A client that has closed its sending
 // direction has every reply only if no call is unanswered.
 func (t *tcpConn) fate() fate {
 	half := fateHalf
@@ -441,8 +442,8 @@ func (t *tcpConn) close() {
 	t.mu.Lock()
 	t.failed = true
 	t.mu.Unlock()
-	// In this order: procedures are notified, the closed socket wakes the writer and the leader,
-	// and last the goroutines that wait at the gate.
+	// The order matters: first notify procedures, then wake the writer and the leader by closing
+	// the socket, last wake the goroutines that wait at the gate.
 	t.peer.origin.ended(fateCut)
 	t.cancel()
 	t.nc.Close()

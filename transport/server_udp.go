@@ -27,9 +27,8 @@ const (
 // ErrClosed.
 //
 // Source addresses in datagrams are easily forged. So a reply to another machine is dropped if it
-// has more bytes than its call: the server must not amplify a flood against a third party. A
-// reply leaves from the call's destination address.
-// leaves from the address that the call came to.
+// has more bytes than its call: the server must not amplify a flood against a third party. A reply
+// leaves from the call's destination address.
 func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	u, err := newUDPSocket(s, pc)
 	if err == nil {
@@ -60,8 +59,8 @@ type udpSocket struct {
 	work   connQueues
 
 	receiver receiver
-	peer     peer       // the current datagram's; owned by the leader
-	ended    chan error // has the error that ended the socket
+	peer     peer       // the current datagram's sender; owned by the leader
+	ended    chan error // gets the error that ended the socket
 
 	mu   sync.Mutex
 	from map[*Call]udpFrom // of calls in progress
@@ -74,9 +73,9 @@ type udpFrom struct {
 	size   int
 }
 
-// mayHave reports whether a reply of that many bytes may be sent. One longer than the call would
-// amplify an attack by a forged source. A loopback source is not forged: the kernel accepts no such
-// datagram from outside.
+// mayHave reports whether a reply of that many bytes may be sent. A reply longer than the call
+// would amplify an attack with a forged source. A loopback source is not forged: the kernel accepts
+// no such datagram from outside.
 func (f *udpFrom) mayHave(reply int) bool {
 	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
 }
@@ -94,12 +93,12 @@ func (u *udpSocket) queues() *connQueues { return &u.work }
 
 func (u *udpSocket) request(*Call) *rpcrdma.Request { return nil }
 
-func (u *udpSocket) uncork(*Call) {} // it collects none
+func (u *udpSocket) uncork(*Call) {} // a udpSocket collects no replies
 
 func (u *udpSocket) inputWaits(*Call) bool { return true }
 
-// receive is the leader from then on: it takes datagrams until the socket is closed or a follower
-// leads.
+// receive makes its goroutine the leader, and takes datagrams until the socket is closed or a
+// follower leads.
 func (u *udpSocket) receive() {
 	oob := make([]byte, 128)
 	for {
@@ -222,7 +221,7 @@ func localAddr(oob []byte) (local netip.Addr, reply []byte) {
 		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
 			info := unix.Inet6Pktinfo{Addr: [16]byte(m.Data[:16])}
 			local = netip.AddrFrom16(info.Addr)
-			if local.IsLinkLocalUnicast() { // meaningless without its interface
+			if local.IsLinkLocalUnicast() { // meaningless without an interface
 				info.Ifindex = binary.NativeEndian.Uint32(m.Data[16:])
 			}
 			return local.Unmap(), unix.PktInfo6(&info)

@@ -29,14 +29,14 @@ type ConnInfo struct {
 	Traffic
 	Remote   net.Addr
 	Provider string        // RDMA provider's name for rnic.Open; "" over TCP
-	Opened   time.Time     // when the server accepted it
+	Opened   time.Time     // when the server accepted the connection
 	Idle     time.Duration // since the newest call, or since Opened without one
 	RDMA     *rpcrdma.Info // nil over TCP, and before an RDMA connection is accepted
-	Memo     any           // its Call.Memo; nil: none
+	Memo     any           // the connection's Call.Memo; nil: none
 }
 
 // Conns describes the current connections, in no order, and the traffic of ended ones. It blocks
-// calls only for the copy of a list.
+// calls only while copying a list.
 func (s *Server) Conns() (list []ConnInfo, ended Traffic) {
 	s.mu.Lock()
 	conns := make([]serverConn, 0, len(s.conns))

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sockDiag asks the kernel about sockets and addresses. open opens its netlink sockets, and a
-// request after an error reopens them. It is not safe for concurrent use.
+// A sockDiag asks the kernel about sockets and addresses. open opens the netlink sockets; after an
+// error the next request reopens them. A sockDiag is not safe for concurrent use.
 type sockDiag struct {
 	tcp, route netlink
 }
@@ -42,10 +42,10 @@ type diagRequest struct {
 	protocol      byte
 }
 
-// lookUp returns the owner of q's socket. It first looks for the socket, for any address: a
-// socket found is certain. Otherwise the peer is remote if the kernel says that its address is
-// another machine's. If not, its process has closed the socket or bound it to a device, and it
-// MUST NOT pass for a remote one.
+// lookUp returns the owner of q's socket. It first looks for the socket, whatever the address,
+// because a found socket is proof. Otherwise the peer is remote if the kernel says that the address
+// belongs to another machine. If not, the peer's process has closed the socket or bound it to a
+// device, and the peer MUST NOT pass for a remote peer.
 func (d *sockDiag) lookUp(q diagRequest) Owner {
 	if uid, ok := d.find(q, zone(q.remote)); ok {
 		return Owner{OwnerLocal, uid}
@@ -53,8 +53,8 @@ func (d *sockDiag) lookUp(q diagRequest) Owner {
 	if d.isRemote(q.local.Addr(), q.remote) {
 		return Owner{Kind: OwnerRemote}
 	}
-	// A socket bound to a device (SO_BINDTODEVICE) is found only by the device's number, and one
-	// with a link-local address may be bound to one or not.
+	// A socket bound to a device (SO_BINDTODEVICE) is found only by the device's number, and a
+	// socket with a link-local address may be bound to a device or not.
 	all, _ := net.Interfaces()
 	for _, i := range all[:min(len(all), maxInterfaces)] {
 		if uid, ok := d.find(q, uint32(i.Index)); ok {
@@ -202,7 +202,7 @@ func (d *sockDiag) isRemote(local netip.Addr, remote netip.AddrPort) bool {
 	}
 	typ, msg, err := d.route.ask(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, req)
 	if err == unix.ENETUNREACH || err == unix.EHOSTUNREACH {
-		return true // an answer: no route; each address of ours has one
+		return true // no route: the address is not this machine's, since each of those has a route
 	}
 	return err == nil && typ == unix.RTM_NEWROUTE && len(msg) >= rtmsgLen && msg[rtmsgType] != unix.RTN_LOCAL
 }

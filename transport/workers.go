@@ -13,9 +13,9 @@ import (
 // workerIdle is how long an unneeded worker stays.
 const workerIdle = 30 * time.Second
 
-// A workerPool keeps the goroutines that have run calls, the last idle one on top: it is woken
-// first, while its stack is still cached. The lanes decide their number and distribution
-// (lanes.go).
+// A workerPool keeps the goroutines that have run calls, the last idle one on top. The last idle
+// goroutine is woken first, while its stack is still cached. The lanes decide the number and
+// distribution of workers (lanes.go).
 type workerPool struct {
 	// Set once.
 	run   func(c *Call) // runs a call and ends it
@@ -38,7 +38,7 @@ type workerPool struct {
 
 type worker struct {
 	work  chan job
-	since time.Time // when it became idle
+	since time.Time // when the worker became idle
 }
 
 // A job is a worker's task: a call, or f.
@@ -47,11 +47,11 @@ type job struct {
 	f func() // a receive loop
 }
 
-// A start is a job with the worker that runs it after mu is unlocked. A call has its share
-// already; one with a goroutine waiting in Call.Busy has no worker.
+// A start is a job with the worker that runs it after mu is unlocked. A call already has its share.
+// A call with a goroutine waiting in Call.Busy has no worker.
 type start struct {
 	job         // nil: a new one, already counted by wg
-	w   *worker // nil: a new one, which wg counts already
+	w   *worker // nil: a new worker, which wg counts already
 }
 
 // The result of a request for a share of a lane.
@@ -59,9 +59,8 @@ type shareResult uint8
 
 const (
 	shareTaken  shareResult = iota
-	shareQueued             // the call waits for it, and the pool owns it
-	// Calls of the connection and lane have waited in vain, and none in the lane has ended since.
-	// Or the connection has ended.
+	shareQueued             // the call waits for a share, and the pool owns the call
+	// The call would wait in vain (connQueue.hopeless), or the connection has ended.
 	shareHopeless
 )
 
@@ -80,8 +79,8 @@ func (p *workerPool) submit(c *Call) bool {
 	return v != shareHopeless
 }
 
-// share is for a call on its own goroutine. begun: its procedure runs, and the goroutine waits
-// for c.turn if c is queued; otherwise a worker runs c later.
+// share requests a share for a call on its own goroutine. If begun, c's procedure runs, and the
+// goroutine waits for c.turn if c is queued. Otherwise a worker runs a queued c later.
 func (p *workerPool) share(c *Call, begun bool) shareResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +128,8 @@ func (p *workerPool) start(s start) {
 	case s.w == nil:
 		go p.workLoop(&worker{work: make(chan job, 1)}, s.job)
 	default:
-		// Never blocks: the worker is off the stack, so there is no other sender, and its channel
-		// has a buffer of one.
+		// The send never blocks: the worker is off the stack, so there is no other sender, and the
+		// channel has a buffer of one.
 		s.w.work <- s.job
 	}
 }
@@ -143,7 +142,7 @@ func (p *workerPool) follow(f func()) {
 	p.start(s)
 }
 
-// workLoop runs jobs until it is retired. After a call it runs waiting ones.
+// workLoop runs jobs until w is retired. After a call it runs waiting calls.
 func (p *workerPool) workLoop(w *worker, j job) {
 	defer p.wg.Done()
 	for ok := true; ok; j, ok = <-w.work {
@@ -191,7 +190,7 @@ func (p *workerPool) release(l *connQueue) {
 	}
 }
 
-// following returns another call that may begin after a call of l has ended: one end may make
+// following returns another call that may begin after a call of l has ended: a call's end may make
 // room in several lanes.
 func (p *workerPool) following(l *connQueue) start {
 	p.mu.Lock()
@@ -218,8 +217,8 @@ func (p *workerPool) grant(l *connQueue, c *Call) {
 	c.become(standsApart)
 }
 
-// done ends a call of l. It returns the next one for this worker, or puts the worker on the
-// stack; more is false if the worker must end.
+// done ends a call of l. It returns the next call for this worker, or puts the worker on the stack;
+// more is false if the worker must end.
 func (p *workerPool) done(w *worker, l *connQueue) (c *Call, more bool) {
 	if c, more = p.take(w, l); c == nil {
 		return nil, more
@@ -230,7 +229,7 @@ func (p *workerPool) done(w *worker, l *connQueue) (c *Call, more bool) {
 	return c, true
 }
 
-// take is done for one lane.
+// take is done without starting calls for other workers.
 func (p *workerPool) take(w *worker, l *connQueue) (c *Call, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,7 +243,7 @@ func (p *workerPool) take(w *worker, l *connQueue) (c *Call, more bool) {
 		if c.turn == nil {
 			return c, true
 		}
-		c.turn <- true // never blocks: its buffer has one element
+		c.turn <- true // never blocks: turn has a buffer of one
 	}
 }
 
@@ -271,8 +270,8 @@ func (p *workerPool) sweepIn(d time.Duration) {
 	}
 }
 
-// retire ends workers idle for workerIdle: the bottom of the stack. It reschedules itself as long
-// as there are others.
+// retire ends workers idle for workerIdle: the bottom of the stack. retire reschedules itself while
+// idle workers remain.
 func (p *workerPool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,8 +286,8 @@ func (p *workerPool) retire() {
 	}
 }
 
-// close retires all workers and, unless some run calls that never end, waits for them. No more
-// calls may be submitted.
+// close retires all workers and, if wait is set, waits for them. Workers with calls that never end
+// must not be waited for. No more calls may be submitted.
 func (p *workerPool) close(wait bool) {
 	p.mu.Lock()
 	p.closed = true
