@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// A cmLink joins a cm.Conn to its endpoint. It keeps the port open until the CM has released the
-// connection: only then may the QPN be reused.
+// A cmLink joins a cm.Conn to its endpoint. The link keeps the port open until the CM has released
+// the connection, because only then may the QPN be reused.
 type cmLink struct {
 	// set once
 	c       *control
@@ -26,18 +26,18 @@ type cmLink struct {
 	made    chan struct{} // closed when the connection is established, or has failed with err
 	over    chan struct{} // closed when the connection has ended
 
-	awaitsRTU atomic.Bool // passive: the REP is out; a packet on the QP shows that the RTU is late
+	awaitsRTU atomic.Bool // passive: the REP is sent; a packet on the QP shows that the RTU is late
 
 	// guarded by control.mu
-	k    *cm.Conn // set before accepting, or the CM, has the link
+	k    *cm.Conn // set before endpoint.accepting or the CM holds the link
 	qp   *core.QP
 	err  error // why the connection failed, or nil
 	done bool  // made is closed
-	used bool  // the endpoint was established; released removes its QP
+	used bool  // the endpoint was established; released removes the QP
 }
 
-// newCMLink joins a bound endpoint to a connection of its port. It fails if the binding was undone
-// meanwhile: the QP may have been closed, and the port with it.
+// newCMLink joins a bound endpoint to a connection of its port. newCMLink fails if the binding was
+// undone meanwhile: the QP, and with it the port, may have been closed.
 func newCMLink(e *endpoint, b *binding, s *session) (*cmLink, error) {
 	if err := e.holdPort(b); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func newCMLink(e *endpoint, b *binding, s *session) (*cmLink, error) {
 	return &cmLink{c: &b.port.control, e: e, session: s, qp: b.qp, made: make(chan struct{}), over: make(chan struct{})}, nil
 }
 
-// holdPort keeps a binding's port open until its release; it fails if the binding was undone.
+// holdPort keeps a binding's port open until its release; holdPort fails if the binding was undone.
 func (e *endpoint) holdPort(b *binding) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *endpoint) holdPort(b *binding) error {
 	return nil
 }
 
-// settle closes made. The caller of this and of the event handlers below holds control.mu.
+// settle closes made. The caller of settle and of the link's event handlers holds control.mu.
 func (l *cmLink) settle(err error) {
 	if !l.done {
 		l.done, l.err = true, err
@@ -124,7 +124,7 @@ var (
 	errNoAnswer = fmt.Errorf("%w: no answer to the connection request", rnic.ErrConnLost)
 )
 
-// refusal translates a failed connection attempt's error to the verbs'.
+// refusal translates a failed connection attempt's error to an error of package rnic.
 func refusal(why error) error {
 	var r *cm.RejectError
 	switch {
@@ -160,8 +160,7 @@ func (l *cmLink) leave() {
 	}
 }
 
-// disconnectTime is how long disconnect waits for the peer's answer; the CM repeats the DREQ
-// after it.
+// disconnectTime is how long disconnect waits for the peer's answer; then the CM repeats the DREQ.
 const disconnectTime = 2 * time.Second
 
 // disconnect notifies the peer of the end, and waits for its answer.

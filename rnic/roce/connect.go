@@ -91,7 +91,7 @@ func (e *endpoint) request(ctx context.Context, b *binding, to netip.AddrPort, c
 	case <-l.made:
 	case <-ctx.Done():
 		l.leave()
-		<-l.made // it may have succeeded meanwhile
+		<-l.made // the attempt may have succeeded meanwhile
 		c.mu.Lock()
 		err = l.err
 		c.mu.Unlock()
@@ -123,8 +123,8 @@ func (e *endpoint) local(b *binding, s *session, mtu int) cm.QP {
 		FlowControl: s.attrs.GiveCredits && e.cfg.Service == rnic.RC}
 }
 
-// transports are the REQ codes for connected services, and protocols the protocol field in their
-// service IDs, as in Linux's rdma_cm.
+// transports are the REQ codes for connected services, and protocols the protocol field in the
+// services' IDs, as in Linux's rdma_cm.
 var (
 	transports = [...]mad.Service{rnic.RC: mad.ServiceRC, rnic.UC: mad.ServiceUC}
 	protocols  = [...]uint8{rnic.RC: mad.ProtocolTCP, rnic.UC: mad.ProtocolIB, rnic.UD: mad.ProtocolUDP}
@@ -132,7 +132,7 @@ var (
 
 func serviceID(s rnic.Service, port uint16) mad.ServiceID { return mad.IPService(protocols[s], port) }
 
-// sourcePort is the source port reported to the peer's program: an unused one.
+// sourcePort returns an unused source port to report to the peer's program.
 func sourcePort() uint16 { return 1<<15 | uint16(random24()) }
 
 // resolve parses a "host:port" address and looks up the host.
@@ -156,10 +156,10 @@ func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(at.Unmap(), uint16(n)), nil
 }
 
-// localTries is how many loopback addresses to try after one with its port in use.
+// localTries is the number of loopback addresses to try after an address with a used port.
 const localTries = 8
 
-// spareNet contains these addresses.
+// spareNet contains the loopback addresses to try.
 var spareNet = netip.MustParsePrefix("127.64.0.0/10")
 
 // spare is the last loopback address that this process found free. Servers recognize a
@@ -206,7 +206,7 @@ func (p *provider) bindFor(e *endpoint, peer netip.Addr, qkey uint32) (*binding,
 	return b, err
 }
 
-// route returns this host's source address for packets to peer. It sends nothing.
+// route returns this host's source address for packets to peer. route sends nothing.
 func route(peer netip.Addr) (netip.Addr, error) {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, UDPPort)))
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connStateFile is one port's connection file. No other process writes to it, because only one
-// can have the port. A goroutine writes, since event handlers must not wait for a disk. If an
-// entry is not written in time, the peer merely waits longer after a crash.
+// A connStateFile is one port's connection file. No other process writes to the file, because only
+// one process can have the port. A goroutine writes, since event handlers must not wait for a disk.
+// If an entry is not written in time, the peer merely waits longer after a crash.
 type connStateFile struct {
 	path string        // set once
-	wake chan struct{} // one token: there are changes to write
+	wake chan struct{} // has a token while there are changes to write
 	stop chan struct{} // closed when no more changes will come
 	done chan struct{} // closed when the goroutine has ended
 
@@ -32,8 +32,9 @@ type connStateFile struct {
 	conns map[*cm.Conn]cm.Former // guarded by mu
 }
 
-// The pause after a write is keptShare times its duration, between keptPause and keptMost: each
-// write has all connections, and peers can open and close some at any rate.
+// The pause after a write is statePauseShare times the write's duration, from minStatePause to
+// maxStatePause: each write contains all connections, and peers can open and close some at any
+// rate.
 const (
 	statePauseShare = 10
 	minStatePause   = 20 * time.Millisecond
@@ -51,8 +52,8 @@ const (
 	maxStateFile  = 160 * maxStateConns
 )
 
-// recordConns starts recording the port's connections in a directory, and ends those left there by
-// another process. The caller holds mu.
+// recordConns starts recording the port's connections in a directory, and ends connections left
+// there by another process. The caller holds mu.
 func (c *control) recordConns(at cm.Instant, dir string) {
 	if dir == "" || c.state != nil {
 		return
@@ -85,8 +86,8 @@ func (k *connStateFile) end() {
 	<-k.done
 }
 
-// read returns the file's connections, or none if it is missing or invalid. It opens without
-// blocking: an attacker might have put a FIFO without a writer there.
+// read returns the file's connections, or no connections if the file is missing or invalid. read
+// opens without blocking: an attacker might have put a FIFO without a writer there.
 func (k *connStateFile) read() (list []cm.Former) {
 	f, err := os.OpenFile(k.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -104,8 +105,8 @@ func (k *connStateFile) read() (list []cm.Former) {
 	return list[:min(len(list), maxStateConns)]
 }
 
-// handleEvent adds a connection when it is established. It removes one when the peer knows of the
-// end or no longer counts. A nil k records nothing.
+// handleEvent adds a connection when it is established. It removes a connection when the peer knows
+// of the end or no longer counts. A nil k records nothing.
 func (k *connStateFile) handleEvent(e *cm.Event) {
 	if k == nil || e.Kind != cm.Established && e.Kind != cm.Ended {
 		return
@@ -127,7 +128,7 @@ func (k *connStateFile) changed() {
 	}
 }
 
-// loop writes changes. At the end it writes nothing twice: the socket is closed by then, and the
+// loop writes changes. After stop loop only writes pending changes: the socket is closed, so the
 // file may belong to another process.
 func (k *connStateFile) loop() {
 	defer close(k.done)
@@ -171,8 +172,8 @@ func (k *connStateFile) write(list []cm.Former) {
 	}
 }
 
-// writeNew creates a file and removes any old one first: writing to that could follow a symbolic
-// link.
+// writeNew creates a file and removes any old one first: writing to an old file could follow a
+// symbolic link.
 func writeNew(path string, b []byte) error {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -27,8 +27,8 @@ type control struct {
 	state    *connStateFile // nil: connections are not recorded
 }
 
-// maxOut bounds the datagrams queued while the socket is full: peers can trigger one for each of
-// their own.
+// maxOut bounds the datagrams queued while the socket is full: peers can trigger a datagram by each
+// datagram that they send.
 const maxOut = 1024
 
 // guid identifies this process run: peers drop connections to an earlier run.
@@ -57,8 +57,8 @@ func (c *control) setHalfOpenLimit() {
 }
 
 // peerPort returns the UDP source port of all a peer's packets, given the port that a CM message
-// came from; 0 if the peer uses several. A user-space peer like this one has one socket, on the
-// RoCE port; others choose ports above 49151 by queue pair.
+// came from; 0 if the peer uses several. A user-space peer like this package has one socket, on the
+// RoCE port; other peers choose ports above 49151 by queue pair.
 func (c *control) peerPort(from uint16) uint16 {
 	if from == c.t.key.Port() {
 		return from
@@ -73,8 +73,8 @@ func mtuCode(bytes int) (m mad.MTU) {
 	return m
 }
 
-// do calls the CM and handles the results. It wakes the service loop if that sleeps past the CM's
-// next deadline.
+// do calls the CM and handles the results. It wakes the service loop if the loop sleeps past the
+// CM's next deadline.
 func (c *control) do(f func(*cm.CM, cm.Instant)) {
 	if next, ok := c.call(f); ok {
 		c.t.wakeBefore(next)
@@ -121,13 +121,13 @@ func (c *control) general(_ core.Instant, p core.Packet) {
 	})
 }
 
-// run handles expired timers, and returns when to call it next. Only the service loop calls it.
-// It does not wake that loop, which would then never sleep.
+// run handles expired timers, and returns when to call it next. Only the service loop calls it. run
+// does not wake the service loop, which would then never sleep.
 func (c *control) run() (next core.Instant, ok bool) {
 	return c.call(func(m *cm.CM, at cm.Instant) { m.Advance(at) })
 }
 
-// take moves the queued datagrams to list, and returns it.
+// take moves the queued datagrams to list, and returns list.
 func (c *control) take(list []cm.Datagram) []cm.Datagram {
 	c.mu.Lock()
 	defer c.mu.Unlock()

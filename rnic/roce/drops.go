@@ -13,16 +13,16 @@ type DropCount struct {
 	Count  uint64
 }
 
-// Drops returns the packets dropped by this process's ports and connection managers: one
-// DropCount for each reason, including reasons that never occurred. Counts never decrease: they
-// include closed ports.
+// Drops returns the packets dropped by this process's ports and connection managers: one DropCount
+// for each reason, including reasons that never occurred. Counts never decrease: they include the
+// counts of closed ports.
 func Drops() []DropCount {
 	sum := allCounts()
 	return sum.list()
 }
 
 // Retransmissions counts how often this process's queue pairs have gone back to their oldest
-// unacknowledged packet. Like the counts of Drops it never decreases.
+// unacknowledged packet. Like the counts of Drops the number never decreases.
 func Retransmissions() uint64 {
 	sum := allCounts()
 	return sum.packets.Retransmissions
@@ -30,8 +30,8 @@ func Retransmissions() uint64 {
 
 // allCounts sums the counts of all ports, open and closed.
 func allCounts() dropCounts {
-	// Read the ports' counters without ports.mu: elsewhere it is taken inside their locks. A port
-	// that ends meanwhile contributes the counts read here.
+	// Read the ports' counters without ports.mu: elsewhere ports.mu is taken inside the ports'
+	// locks. A port that ends meanwhile contributes the counts read here.
 	ports.mu.Lock()
 	sum := ports.ended
 	all := make([]*port, 0, len(ports.all)+len(ports.ending))

@@ -16,8 +16,8 @@ import (
 // errPeerLeft ends a QP if its peer closed the connection while work was outstanding.
 var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rnic.ErrConnLost)
 
-// Abort starts ending a connected endpoint. It may run in a CQ handler and under the caller's
-// locks, so the port's service loop does the rest.
+// Abort starts ending a connected endpoint. Abort may run in a CQ handler and under the caller's
+// locks, so the port's service loop completes the end.
 func (e *endpoint) Abort(err error) {
 	e.mu.Lock()
 	b, started := e.bound.Load(), e.started
@@ -45,7 +45,7 @@ func (e *endpoint) finish() {
 		e.p.paths.limit(peer, shorter(long.Bytes))
 	}
 	if conn == nil {
-		t.core.Remove(b.qp) // otherwise cmLink.released removes it
+		t.core.Remove(b.qp) // otherwise cmLink.released removes the QP
 	}
 	e.mu.Lock()
 	e.leaveAll()
@@ -137,7 +137,7 @@ func (e *endpoint) doubt(overdue int) {
 	}
 }
 
-// cause is the core's error. For a peer that did not answer it adds the network's.
+// cause returns the core's error. For a peer that did not answer cause adds the network's error.
 func (e *endpoint) cause(qp *core.QP) error {
 	cause := qp.Ended()
 	e.mu.Lock()

@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// An endpoint is a QP's rnic.Endpoint. Its port's goroutines run it; it has none itself.
+// An endpoint is a QP's rnic.Endpoint. The port's goroutines run the endpoint, which has no
+// goroutines itself.
 type endpoint struct {
 	// set once
 	p   *provider
@@ -32,14 +33,14 @@ type endpoint struct {
 	drained chan struct{} // closed after closing, when no posted work is left
 
 	// used by the port's goroutines
-	touched      bool // by the receive loop: the current batch has packets for it,
-	spoke        bool // and some came from its peer
-	inReady      bool // under transmitter.mu: it is in the ready list
+	touched      bool // by the receive loop: the batch has packets for the endpoint,
+	spoke        bool // and some came from the peer
+	inReady      bool // under transmitter.mu: the endpoint is in the ready list
 	next         *endpoint
 	endQueued    bool         // under port.mu: in port.endQueue, or finished
 	notifyQueued bool         // under port.mu: in port.notifyQueue
 	heard        atomic.Int64 // Instant of the last packet from the peer
-	overdue      int          // of the service loop: consecutive overdue answers at its last check
+	overdue      int          // of the service loop: consecutive overdue answers at the last check
 	nextCheck    core.Instant // under timers.mu: time of the next check
 	slot         int          // under timers.mu: heap index; -1: none
 
@@ -47,8 +48,8 @@ type endpoint struct {
 	started  bool       // guarded by mu, as are the fields below: the port will run finish
 	hasDrain bool       // drained has been closed
 	conn     *cmLink    // nil: connected out of band
-	// psn is the first PSN: the peer's if the CM connects, since it makes each side name the PSN
-	// that it expects; ours out of band.
+	// psn is the first PSN. If the CM connects it is the peer's, since each side then names the PSN
+	// that it expects. Out of band it is this side's.
 	psn       uint32
 	peer      netip.AddrPort
 	groups    map[netip.Addr]struct{} // multicast groups that the QP is attached to
@@ -67,7 +68,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 	return &endpoint{p: p, q: q, cfg: cfg, slot: -1, ends: make(chan struct{}), drained: make(chan struct{})}, nil
 }
 
-// services maps the verbs' services to those in packets.
+// services maps package rnic's services to those in packets.
 var services = [...]packet.Service{rnic.RC: packet.RC, rnic.UC: packet.UC, rnic.UD: packet.UD}
 
 // qpnTries is the number of random QPNs to try: few are taken.
@@ -134,7 +135,7 @@ func (e *endpoint) unbind() {
 	}
 	e.leaveAll()
 	e.bound.Store(nil)
-	_ = b.qp.Modify(core.ERR, 0, core.Attrs{}) // releases a held receive buffer
+	_ = b.qp.Modify(core.ERR, 0, core.Attrs{}) // ERR releases a held receive buffer
 	b.port.core.Remove(b.qp)
 	b.port.release()
 }
@@ -150,8 +151,8 @@ func random24() uint32 {
 	}
 }
 
-// establish brings the core and the verbs' QP of a bound endpoint to RTS; l is nil out of band.
-// After an error the endpoint is unchanged.
+// establish brings a bound endpoint's core and rnic.QP to RTS; l is nil out of band. After an error
+// the endpoint is unchanged.
 func (e *endpoint) establish(s *session, l *cmLink) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

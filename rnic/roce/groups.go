@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// groups are a port's multicast memberships. A membership lasts while any QP is attached. It has
-// its own receive loop, because the port's socket receives no multicast packets.
+// groups are a port's multicast memberships. A membership lasts while any QP is attached. Each
+// membership has its own receive loop, because the port's socket receives no multicast packets.
 type groups struct {
 	mu  sync.Mutex
 	all map[netip.Addr]*membership // guarded by mu
@@ -43,7 +43,7 @@ func (t *port) join(group netip.Addr) error {
 	return nil
 }
 
-// leave undoes join. It does not wait for the receive loop, which may be its caller.
+// leave undoes join. leave does not wait for the receive loop, which may be the caller.
 func (t *port) leave(group netip.Addr) {
 	t.groups.mu.Lock()
 	defer t.groups.mu.Unlock()
@@ -84,7 +84,7 @@ func (e *endpoint) Join(group netip.Addr) (rnic.AddressHandle, error) {
 	return ah, nil
 }
 
-// Leave undoes Join. It does nothing if the QP is not attached to the group.
+// Leave undoes Join. Leave does nothing if the QP is not attached to the group.
 func (e *endpoint) Leave(group netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

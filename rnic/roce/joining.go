@@ -10,12 +10,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A joinMonitor counts a port's retransmitted packets. The ICRC covers the IPv4 identification,
-// which the splitter of joined packets writes: Linux counts from 0. An adapter that splits
-// instead, on this host or on a container's host, may number otherwise, and the peer then drops
-// all but a message's first packet. So retransmitted packets travel alone. If their share is
-// large, all packets do from then on: such a lossy network gains nothing by joining. UC and UD
-// never retransmit, so their packets are joined only if it is safe.
+// A joinMonitor counts a port's retransmitted packets. Joined packets are split by the network, and
+// the splitter writes the IPv4 identification, which the ICRC covers. Linux counts from 0. An
+// adapter that splits instead of Linux, on this host or on a container's host, may number
+// otherwise, and the peer then drops all but a message's first packet. So retransmitted packets
+// travel alone. If their share is large, all later packets travel alone, too: joining gains nothing
+// in such a lossy network. UC and UD never retransmit, so their packets are joined only if the
+// splitting is known to be safe.
 type joinMonitor struct {
 	safe        bool // set once: loopback, or IPv6, which has no identification
 	sent, again int

@@ -26,7 +26,7 @@ type listener struct {
 	kind    rnic.Service
 	service mad.ServiceID
 	addr    net.Addr
-	ready   chan *connRequest // its capacity limits the waiting requests
+	ready   chan *connRequest // the capacity limits the waiting requests
 	done    chan struct{}
 
 	loop sync.WaitGroup // followAddrs
@@ -43,10 +43,10 @@ var (
 	errNoAddrs = errors.New("roce: this host has no address to listen at")
 )
 
-// Listen accepts connection requests for a service. addr is one address of this host
-// ("host:port"), or all of them (":port", or "0.0.0.0:port" for IPv4). A listener on all
-// addresses also serves those added or freed later, and needs at least one free now. Each service
-// has its own port numbers.
+// Listen accepts connection requests for a service. addr is one address of this host ("host:port"),
+// or all addresses (":port", or "0.0.0.0:port" for IPv4). A listener on all addresses also serves
+// addresses added or freed later, and needs at least one free address now. Each service has its own
+// port numbers.
 func (p *provider) Listen(s rnic.Service, _, addr string) (rnic.Listener, error) {
 	at, err := listenAddr(addr)
 	if err != nil {
@@ -88,8 +88,8 @@ func (l *listener) followAddrs(all netip.Addr) {
 	}
 }
 
-// addAll listens on all the host's addresses, or all for IPv4, that are not served yet. It fails
-// if none is served afterwards; otherwise it reports the unavailable addresses.
+// addAll listens on all the host's addresses, or its IPv4 addresses, that are not served yet. It
+// fails if no address is served afterwards; otherwise it reports the unavailable addresses.
 func (l *listener) addAll(all netip.Addr) error {
 	own, err := hostAddrs(all)
 	if err != nil {
@@ -163,14 +163,14 @@ func listenAddr(addr string) (at netip.AddrPort, err error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(ip.Zone), uint16(n)), nil
 }
 
-// hostAddrs returns this host's IPv4 addresses, or all addresses.
+// hostAddrs returns this host's addresses, only those for IPv4 if all is 0.0.0.0.
 func hostAddrs(all netip.Addr) (list []netip.Addr, err error) {
 	own, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	for i := range own {
-		addrs, _ := own[i].Addrs() // an interface removed meanwhile has none
+		addrs, _ := own[i].Addrs() // an interface removed meanwhile has no addresses
 		for _, a := range addrs {
 			ip, ok := a.(*net.IPNet)
 			if !ok {
@@ -195,8 +195,8 @@ func (l *listener) add(at netip.Addr) error {
 		if err = m.Listen(l.service); err == nil {
 			t.control.services[l.service] = l
 			t.control.setHalfOpenLimit()
-			// After the listener is registered: a peer reconnects as soon as it learns of the
-			// end.
+			// Ending old connections must follow registering the listener: a peer reconnects as
+			// soon as it learns of the end.
 			t.control.recordConns(at, l.p.opt.State)
 		}
 	})
@@ -302,10 +302,10 @@ type connRequest struct {
 // PrivateData is the peer ULP's data, zero-padded to the field's size.
 func (r *connRequest) PrivateData() []byte { return r.private }
 
-// RemoteAddr is the peer's address, with its stated port. For a client on this host with a spare
-// loopback address, because its own address's port was taken, it is the address that the client
-// called. Over TCP the client would have that address too, so records and permissions by address
-// apply to all its connections.
+// RemoteAddr is the peer's address, with its stated port. A client on this host may use a spare
+// loopback address, because another process has the port of its own address. For that client
+// RemoteAddr is the address that the client called. Over TCP the client has that address, too, so
+// records and permissions by address apply to all its connections.
 func (r *connRequest) RemoteAddr() net.Addr {
 	if spareNet.Contains(r.source.Addr()) {
 		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.c.t.key.Addr(), r.source.Port()))
@@ -316,8 +316,8 @@ func (r *connRequest) RemoteAddr() net.Addr {
 // NetConn is nil: all connections of a port share a socket.
 func (r *connRequest) NetConn() net.Conn { return nil }
 
-// Sockets returns our socket and the request's source socket, not the peer's RoCE port, which
-// gets the answer. On this host any user can send from an address bound by another user's socket,
+// Sockets returns our socket and the request's source socket, not the peer's RoCE port, to which
+// the answer goes. On this host any user can send from an address bound by another user's socket,
 // but not from its port.
 func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
 	return r.c.t.key, netip.AddrPortFrom(r.c.t.zoned(r.k.Peer()), r.from)
@@ -332,8 +332,8 @@ func (r *connRequest) IRD() int { return int(r.remote.ResponderResources) }
 // ORD is the number of RDMA Reads that the peer wants to have outstanding.
 func (r *connRequest) ORD() int { return int(r.remote.InitiatorDepth) }
 
-// Accept answers the request, and returns after the peer's confirmation: until then its address
-// is unproven, and the QP takes no packets.
+// Accept answers the request, and returns after the peer's confirmation: before the confirmation
+// the peer's address is unproven, and the QP takes no packets.
 func (r *connRequest) Accept(qp *rnic.QP, cp rnic.ConnParams) error {
 	defer r.answered.Do(r.c.t.release)
 	e, ok := rnic.EndpointOf(qp).(*endpoint)

@@ -21,8 +21,8 @@ type Identity struct {
 }
 
 // Bind binds this provider's idle QP to an address of this host, and returns the identity for the
-// peer. Post receives before you pass it on. qkey is the Q_Key that a UD QP requires in
-// datagrams; other services ignore it. ConnectOutOfBand follows, or QP.Close, which undoes Bind.
+// peer. Post receives before you pass it on. qkey is the Q_Key that a UD QP requires in datagrams;
+// other services ignore it. Call ConnectOutOfBand next, or QP.Close, which undoes Bind.
 func Bind(qp *rnic.QP, local netip.Addr, qkey uint32) (Identity, error) {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	switch {
@@ -82,19 +82,20 @@ type OutOfBand struct {
 	// interface's largest. UD always uses the interface's.
 	MTU int
 
-	// IRD is the number of the peer's Reads and atomics taken at once, ORD that of our
-	// outstanding ones, at most the peer's IRD. 0: the Device's maximum. RC only.
+	// IRD is the number of the peer's Reads and atomics taken at once, ORD the number of this
+	// side's outstanding Reads and atomics, at most the peer's IRD. 0: the Device's maximum. RC
+	// only.
 	IRD, ORD int
 
-	// Timeout is the first answer timeout, 4.096 µs × 2^Timeout; it doubles with each consecutive
-	// retry, up to Retries times. 0: 14 (67 ms), and 7. RC only.
+	// Timeout is the first answer timeout, 4.096 µs × 2^Timeout; the timeout doubles with each
+	// consecutive retry, up to Retries times. Defaults for 0: 14 (67 ms), and 7. RC only.
 	Timeout, Retries uint8
 }
 
-// ConnectOutOfBand brings a bound QP to RTS. It may send at once: if the peer is not ready to
-// receive, the first packets are lost; RC retransmits them. No message announces the end to the
-// peer: RC detects it by a timeout after some seconds, the other services never. After an error
-// the QP is still bound.
+// ConnectOutOfBand brings a bound QP to RTS. Sends may be posted at once. If the peer is not ready
+// to receive, the first packets are lost, and RC retransmits them. No message announces the end to
+// the peer: RC detects the end by a timeout after some seconds, the other services never. After an
+// error the QP is still bound.
 func ConnectOutOfBand(qp *rnic.QP, o OutOfBand) error {
 	e, ok := rnic.EndpointOf(qp).(*endpoint)
 	if !ok {

@@ -14,15 +14,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// errTooLong ends a QP with packets longer than the interface now takes, or the path as a router
-// has reported it. The path MTU of a connection is fixed; the next connection gets another.
+// errTooLong ends a QP with packets longer than the interface now takes, or than a router reports
+// for the path. A connection's path MTU is fixed, so only the next connection can use a smaller
+// MTU.
 var errTooLong = fmt.Errorf("%w: the way to the peer takes no packets as long as those of this connection", rnic.ErrConnLost)
 
-// paths are limits of a Device besides those of the kernel. A limit comes from long packets that
-// were lost, without a router's report, while short ones were not, or from the request of a peer. A
-// limit is wrong if the path has changed, or if the packets were lost for another reason. Packets
-// are then shorter than necessary until the limit expires after pathTime (RFC 8899 section 5.1.1),
-// and a new connection tries long ones again.
+// paths are a Device's packet-length limits, in addition to the kernel's. A limit comes from long
+// packets that were lost, without a router's report, while short ones were not, or from the request
+// of a peer. A limit is wrong if the path has changed, or if the packets were lost for another
+// reason. Packets are then shorter than necessary until the limit expires after pathTime (RFC 8899
+// section 5.1.1), and a new connection tries long ones again.
 type paths struct {
 	mu  sync.Mutex
 	all map[netip.Addr]path // guarded by mu
@@ -33,8 +34,8 @@ type path struct {
 	most int // path MTU; 0: none was learned
 	// until is most's expiry; a request does not extend it, because anybody can forge one.
 	until core.Instant
-	// refused is nonzero if the peer's last request was refused for its path MTU; it expires
-	// then.
+	// refused is nonzero if the peer's last request was refused for its path MTU; it is the expiry
+	// of that refusal.
 	refused core.Instant
 }
 
@@ -46,13 +47,13 @@ func (p path) acceptsRepeat() bool { return p.refused != 0 && p.refused > now() 
 const (
 	pathTime = core.Instant(10 * time.Minute)
 
-	// maxPaths bounds the peers. Requests add some, and anybody can forge those, so a peer without
-	// a limit makes room first.
+	// maxPaths bounds the peers. Requests add peers, and anybody can forge requests, so peers
+	// without a limit are dropped first.
 	maxPaths = 1024
 )
 
-// shorter is the path MTU to try if packets with n bytes are lost. 1024 fits Ethernet and tunnels
-// in it. Each step between that and jumbo frames would cost a stall.
+// shorter returns the path MTU to try if packets with n bytes are lost. 1024 fits Ethernet and
+// tunnels in Ethernet. Each step between 1024 and jumbo frames would cost a stall.
 func shorter(n int) int {
 	if n > 1024 {
 		return 1024
@@ -60,8 +61,8 @@ func shorter(n int) int {
 	return 256
 }
 
-// mostTo is the largest path MTU of a new connection from the port to a peer. The peer's address
-// comes from port.zoned, as in the other methods.
+// mostTo returns the largest path MTU for a new connection from the port to a peer. The peer's
+// address comes from port.zoned, as in the other methods.
 func (x *paths) mostTo(t *port, peer netip.Addr) int {
 	n := udp.PathMTU(t.key.Addr(), peer)
 	if n == 0 {
@@ -89,8 +90,8 @@ func (x *paths) limit(peer netip.Addr, n int) {
 }
 
 // admits reports whether a request for a path MTU is accepted if the largest is most. A refused
-// peer requests less. A peer that requests as much again, as Linux does, supports no other, and is
-// accepted: the limit may be wrong.
+// peer requests less. A peer that requests the same path MTU again, as Linux does, supports no
+// other. It is accepted, because the limit may be wrong.
 func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -107,7 +108,7 @@ func (x *paths) admits(peer netip.Addr, asked, most int) (ok bool) {
 	return asked <= most || again
 }
 
-// put stores the state of a peer if any of it counts. The caller holds mu.
+// put stores a peer's state unless all of it has expired. The caller holds mu.
 func (x *paths) put(peer netip.Addr, p path) {
 	delete(x.all, peer)
 	if !p.limits() && !p.acceptsRepeat() {
@@ -122,7 +123,7 @@ func (x *paths) put(peer netip.Addr, p path) {
 	x.all[peer] = p
 }
 
-// drop removes a peer: one without a limit if there is one. The caller holds mu.
+// drop removes a peer, preferably one without a limit. The caller holds mu.
 func (x *paths) drop() {
 	var peer netip.Addr
 	for other, p := range x.all {

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A port is one address and UDP port. All QPs of the process bound there share it, across
+// A port is one address and UDP port. All QPs of the process bound there share the port, across
 // Devices, because a second socket would steal the first one's packets.
 type port struct {
 	// set once
@@ -27,16 +27,17 @@ type port struct {
 	wire udp.Wire
 	core *core.Port
 	tx   transmitter
-	wake chan struct{} // one token: the service loop has something to do
+	wake chan struct{} // has a token when the service loop has something to do
 	quit atomic.Bool
-	tick atomic.Int64 // Instant until which the service loop sleeps; 0: it is awake
+	tick atomic.Int64 // Instant until which the service loop sleeps; 0: the loop is awake
 
 	timers  timers
 	control control
 	groups  groups
 
-	// receiving has a token while a receive loop handles packets, including the QPs' handlers. It
-	// is no mutex, for another goroutine can take over the loop in between (receiver.follow).
+	// receiving has a token while a receive loop handles packets, including the QPs' handlers. A
+	// mutex would not do, because another goroutine can take over the loop and release the token
+	// (receiver.follow).
 	receiving chan struct{}
 
 	users int // guarded by ports.mu
@@ -53,13 +54,13 @@ var ports = struct {
 	mu  sync.Mutex
 	all map[netip.AddrPort]*port // guarded by mu
 
-	// Counters never decrease, so closed ports leave their counts: a port in ending still has its
-	// own, and ended sums those of earlier ports. Guarded by mu.
+	// Counters never decrease, so closed ports' counts are kept: a port in ending still has its
+	// counts, and ended sums the counts of earlier ports. Guarded by mu.
 	ending map[*port]struct{}
 	ended  dropCounts
 }{all: make(map[netip.AddrPort]*port), ending: make(map[*port]struct{})}
 
-// now is the current Instant; never 0, which means none.
+// now returns the current Instant, never 0 because 0 means none.
 func now() core.Instant { return core.Instant(clock.Elapsed()) + 1 }
 
 // openPort returns an address's port, opening it if necessary. The caller must release it.
@@ -116,7 +117,7 @@ func (t *port) zoned(a netip.Addr) netip.Addr {
 	return a.WithZone(t.key.Addr().Zone())
 }
 
-// release undoes openPort; the last one closes the socket.
+// release undoes openPort; the last user's release closes the socket.
 func (t *port) release() {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
@@ -194,9 +195,9 @@ func (t *port) runHandlers() {
 	}
 }
 
-// endLater makes the service loop finish an endpoint with its core in ERR. For an endpoint that
-// was never established there is nothing to finish: unbind sets its core to ERR, maybe while a
-// packet for it is being handled.
+// endLater makes the service loop finish an endpoint with its core in ERR. An endpoint that was
+// never established needs no finish, but can get here: unbind sets its core to ERR, maybe while the
+// receive loop handles a packet for the core.
 func (t *port) endLater(e *endpoint) {
 	e.mu.Lock()
 	started := e.started
@@ -226,7 +227,7 @@ func (t *port) finishAll() {
 	}
 }
 
-// pathMTU is the path MTU for packets from an address, by its interface's current MTU.
+// pathMTU returns the path MTU for packets from an address, by its interface's current MTU.
 func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
 
 // connMTU is the largest path MTU for packets of at most n bytes.
@@ -234,7 +235,7 @@ func connMTU(n int) int {
 	if mtu := core.PathMTU(n); mtu != 0 {
 		return mtu
 	}
-	return 256 // the smallest; a failing send shows whether it fits
+	return 256 // the smallest MTU; if even 256 is too large, a send fails
 }
 
 // ethernetMTU is the assumed MTU of an interface that was not found.

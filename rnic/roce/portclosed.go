@@ -14,8 +14,8 @@ type closedPortReport struct {
 	bth [packet.BTHLen]byte
 }
 
-// maxClosedPortReports bounds the queue: anyone can forge any number, and one now and then
-// suffices for a QP.
+// maxClosedPortReports bounds the queue: anyone can forge any number of reports, and an occasional
+// report suffices for a QP.
 const maxClosedPortReports = 16
 
 // reportClosedPort queues a report. Any goroutine that sends or receives may call it.

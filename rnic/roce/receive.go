@@ -13,26 +13,27 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A receiver is a receive loop: that of the port's address, and one for each multicast group. Its
-// fields are those of the goroutine that runs it, which can change inside a CQ handler (follow).
+// A receiver is a receive loop: that of the port's address, and one for each multicast group. Only
+// the goroutine that runs the loop uses the fields; another goroutine can become that inside a CQ
+// handler (follow).
 type receiver struct {
 	t     *port
 	wire  udp.Receiver
 	goOn  func() // follow; made once
 	woken bool   // the batch has woken a goroutine that waits for completions
 
-	// the packets that one Receive has returned, and those of them that are taken together
+	// n packets came from the last Receive; those from index from on are being handled
 	n, from int
 	at      core.Instant
 	qps     []*core.QP  // of the packet in hand
 	batch   []*endpoint // that the packets are for
-	next    int         // in batch: the first whose handlers have not run
+	next    int         // in batch: the first endpoint whose handlers have not run
 	ran     bool        // a handler has run
 	held    bool        // this receiver holds the turn to transmit
 }
 
-// packetsPerTurn is how many packets to handle before sending the results. A peer with its whole
-// window in one batch can thus continue sending while the rest is handled.
+// packetsPerTurn is how many packets to handle before sending the results. So a peer with its whole
+// window in one batch can continue sending while later turns are handled.
 const packetsPerTurn = 32
 
 // receiveLoop handles packets until the socket is closed.
@@ -45,7 +46,7 @@ func (t *port) receiveLoop(w udp.Receiver) {
 // loop is the receive loop until the socket is closed or another goroutine follows.
 func (r *receiver) loop() {
 	for {
-		n, err := r.wire.Receive(!r.woken) // the woken goroutine runs next on this processor
+		n, err := r.wire.Receive(!r.woken) // no spin: a woken goroutine runs next here
 		switch {
 		case err == nil:
 			r.woken, r.n, r.from = false, n, 0
@@ -60,8 +61,9 @@ func (r *receiver) loop() {
 	}
 }
 
-// follow goes on for a goroutine that has run a handler which may wait: with the rest of the batch,
-// and then as a loop on a goroutine of the port's, since the caller's may have to end before that.
+// follow takes over from a goroutine with a handler that may wait. It handles the rest of the
+// batch, and then starts the loop on a new goroutine, since the caller's may have to end before the
+// loop.
 func (r *receiver) follow() {
 	r.ran = true
 	if !r.notify() {
@@ -85,8 +87,8 @@ func (r *receiver) takeAll() (leads bool) {
 	return true
 }
 
-// take gives packets of the batch to the cores. From then on to the end of notify no other receive
-// loop of the port takes any.
+// take gives packets of the batch to the cores. Until notify has ended no other receive loop of the
+// port takes packets.
 func (r *receiver) take(from, to int) {
 	t := r.t
 	r.at = now()
@@ -103,7 +105,7 @@ func (r *receiver) take(from, to int) {
 					l.heard()
 				}
 			}
-			if drop == core.Accepted || drop > core.DropQKey { // sent by its peer
+			if drop == core.Accepted || drop > core.DropQKey { // sent by the QP's peer
 				e.spoke = true
 			}
 			if !e.touched {
@@ -114,9 +116,8 @@ func (r *receiver) take(from, to int) {
 	}
 }
 
-// notify runs the handlers once for each QP that packets came for, and sends the results: answers
-// and the handlers' posts leave in one go. leads is false if another goroutine does the rest
-// (follow).
+// notify runs the handlers once for each QP that packets came for, and then sends answers and the
+// handlers' posts together. leads is false if another goroutine does the rest (follow).
 func (r *receiver) notify() (leads bool) {
 	t := r.t
 	for r.next < len(r.batch) {

@@ -30,13 +30,13 @@ type Options struct {
 	// Port is both ends' UDP port; 0: UDPPort, the only one that other implementations use.
 	Port uint16
 
-	// Wrap, if not nil, returns a Wire between each new port and its socket; for tests. It is not
+	// Wrap, if not nil, returns a Wire between each new port and its socket; for tests. Wrap is not
 	// called for an address already in use by this process.
 	Wrap func(udp.Wire) udp.Wire
 
 	// FlowControl makes RC's acknowledges report the number of posted receives (IBA 9.7.7.2). A
-	// peer then waits for receives instead of retrying. It suits queues that run empty: a peer
-	// sends one message at first, until it gets more credits. A peer's own credits are always
+	// peer then waits for receives instead of retrying. FlowControl suits queues that run empty. At
+	// first a peer sends one message, until it gets more credits. A peer's own credits are always
 	// obeyed.
 	FlowControl bool
 
@@ -45,8 +45,8 @@ type Options struct {
 	// not wait for a timeout. "": none.
 	State string
 
-	// Unserved is called for each unavailable address of a listener on all addresses, and with
-	// nil when the address becomes available. It may be nil, and MUST NOT block.
+	// Unserved is called for each unavailable address of a listener on all addresses, and with nil
+	// when the address becomes available. Unserved may be nil, and MUST NOT block.
 	Unserved func(at netip.Addr, err error)
 }
 
@@ -78,7 +78,7 @@ func OpenWith(cfg rnic.DeviceConfig, o Options) *rnic.Device {
 // defaultHandshakes is the default limit of connection requests waiting for Accept.
 const defaultHandshakes = 256
 
-// depth limits a read queue depth; unset is its default.
+// depth limits a read queue depth; unset is the value for 0.
 func depth(n, unset int) int {
 	if n <= 0 {
 		return unset

@@ -18,8 +18,8 @@ type session struct {
 // Default parameters. Our answer timeout is 4.096 µs × 2^localTimeout (67 ms), and seven in a row
 // end a connection. rnrTimer makes a peer wait when no receive is posted (code 12: 0.64 ms).
 //
-// The peer gets peerTimeout (268 ms) instead: it need not double its timeout as we do, and unlike
-// an adapter this process can stall for a moment.
+// The peer gets the longer peerTimeout (268 ms): a peer need not double its timeout as this package
+// does, and this process, unlike an adapter, can stall for a moment.
 const (
 	localTimeout = 14
 	peerTimeout  = 16
@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// bringUp brings a core from INIT to RTS; after an error it is in INIT again.
+// bringUp brings a core from INIT to RTS; after an error the core is in INIT again.
 func (s *session) bringUp(qp *core.QP, service rnic.Service) error {
 	s.attrs.MaxReads, s.attrs.MaxDestReads = s.ord, s.ird
 	if err := qp.Modify(core.RTR, toRTR[service], s.attrs); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// UDPQKey is the Q_Key of UD QPs established by Connect and Accept: rdma_cm's RDMA_UDP_QKEY. It
-// is public.
+// UDPQKey is the Q_Key of UD QPs established by Connect and Accept: rdma_cm's RDMA_UDP_QKEY. The
+// Q_Key is public.
 const UDPQKey = 0x01234567
 
 var errOtherAddress = errors.New("roce: the request came to another address than the one that the QP is bound to")
@@ -25,7 +25,8 @@ var statuses = map[mad.Reason]mad.SIDRStatus{
 	mad.RejConsumer: mad.SIDRRejected, mad.RejServiceID: mad.SIDRUnsupported, mad.RejNoQP: mad.SIDRNoQP,
 }
 
-// A sidrRequest is one SIDR_REQ by this side. It keeps its port open until the CM releases it.
+// A sidrRequest is one SIDR_REQ by this side. It keeps its port open until the CM releases the
+// request.
 type sidrRequest struct {
 	c    *control      // set once
 	made chan struct{} // closed when there is an answer, or an error
@@ -59,7 +60,7 @@ func (q *sidrRequest) settle(err error) {
 	}
 }
 
-// unresolved translates a failed SIDR request's error to the verbs'.
+// unresolved translates a failed SIDR request's error to an error of package rnic.
 func unresolved(why error) error {
 	var r *cm.SIDRError
 	switch {
@@ -72,7 +73,7 @@ func unresolved(why error) error {
 }
 
 // resolveUD asks the listener at an address for its QP, and brings the bound endpoint to RTS. After
-// an error it is unbound.
+// an error the endpoint is unbound.
 func (e *endpoint) resolveUD(ctx context.Context, b *binding, to netip.AddrPort, private []byte) error {
 	err := e.requestSIDR(ctx, b, to, private)
 	if err != nil {
@@ -113,8 +114,8 @@ func (e *endpoint) requestSIDR(ctx context.Context, b *binding, to netip.AddrPor
 	return e.establish(&session{attrs: core.Attrs{SQPSN: e.psn}, private: q.private}, nil)
 }
 
-// answerSIDR answers a SIDR request with a bound endpoint's QPN and Q_Key, and brings it to RTS if
-// necessary: the peer's first datagram may come as soon as the answer has left.
+// answerSIDR answers a SIDR request with a bound endpoint's QPN and Q_Key, and brings the endpoint
+// to RTS if necessary: the peer's first datagram may come as soon as the answer has left.
 func (r *connRequest) answerSIDR(e *endpoint, b *binding, private []byte) (err error) {
 	_, a := b.qp.Query()
 	r.c.do(func(m *cm.CM, at cm.Instant) {

@@ -19,9 +19,9 @@ const keepalive = core.Instant(15 * time.Second)
 // asks whether the peer knows the connection.
 const doubtAfter = 3
 
-// timers is a heap of endpoints by time of their next check. A deadline that moves later, as with
-// each acknowledge, stays in place and is reevaluated when it expires, so steady traffic seldom
-// touches the heap.
+// timers is a heap of endpoints by time of their next check. If a deadline moves later, as after
+// each acknowledge, the heap stays unchanged until the old deadline expires, so steady traffic
+// seldom touches the heap.
 type timers struct {
 	mu   sync.Mutex
 	heap deadlines // guarded by mu
@@ -71,7 +71,7 @@ func (x *timers) forget(e *endpoint) {
 	if e.slot >= 0 {
 		heap.Remove(&x.heap, e.slot)
 	}
-	e.nextCheck = math.MinInt64 // makes arm ignore it
+	e.nextCheck = math.MinInt64 // makes arm ignore this endpoint
 }
 
 // due removes and returns an endpoint with an expired timer, or nil.

@@ -26,7 +26,7 @@ type transmitter struct {
 	// A queue of QPs that may have packets. Guarded by mu, as are the fields below.
 	head, tail  *endpoint
 	busy        bool // a goroutine has the turn,
-	serviceTurn bool // and it is the service loop
+	serviceTurn bool // and that goroutine is the service loop
 
 	control bool // CM datagrams wait
 
@@ -44,12 +44,13 @@ const (
 	// quantum is the number of packets that a QP sends in a row.
 	quantum = 15
 
-	// inlineBatches is the number of batches that a poster sends before it hands over to the
-	// service loop.
+	// inlineBatches is the number of batches that a poster sends before handing over to the service
+	// loop.
 	inlineBatches = 16
 )
 
-// add appends an endpoint to the ready list if it is not in it. The caller holds mu.
+// add appends an endpoint to the ready list unless the endpoint is in the list. The caller holds
+// mu.
 func (x *transmitter) add(e *endpoint) {
 	if e.inReady {
 		return
@@ -63,7 +64,7 @@ func (x *transmitter) add(e *endpoint) {
 	x.tail = e
 }
 
-// kick sends an endpoint's packets, on the caller's goroutine unless another has the turn. It
+// kick sends an endpoint's packets, on the caller's goroutine unless another has the turn. kick
 // never blocks.
 func (x *transmitter) kick(e *endpoint) {
 	x.mu.Lock()
@@ -76,7 +77,7 @@ func (x *transmitter) kick(e *endpoint) {
 	}
 }
 
-// kickControl does the same for CM datagrams.
+// kickControl sends CM datagrams, like kick.
 func (x *transmitter) kickControl() {
 	x.mu.Lock()
 	x.control = true
@@ -91,7 +92,7 @@ func (x *transmitter) kickControl() {
 // takeControl moves CM datagrams to the batch.
 func (x *transmitter) takeControl() {
 	x.mu.Lock()
-	// If mads is not empty, wait: it would grow while the socket is slow.
+	// If mads is not empty, take no more datagrams: mads would grow while the socket is slow.
 	some := x.control && len(x.mads) == 0
 	if some {
 		x.control = false
@@ -146,7 +147,7 @@ func (x *transmitter) pending() bool {
 	return x.head != nil
 }
 
-// pop removes and returns the next endpoint, nil if there is none.
+// pop removes and returns the next endpoint, nil if the ready list is empty.
 func (x *transmitter) pop() *endpoint {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,7 +199,7 @@ func (x *transmitter) flush(done <-chan struct{}) {
 }
 
 // run sends until there is nothing to send, or hands over to the service loop. The caller has the
-// turn, and loses it.
+// turn; run ends the turn.
 func (x *transmitter) run() {
 	for range inlineBatches {
 		if x.fill() {
@@ -327,7 +328,7 @@ func (x *transmitter) handleSendError(err error) {
 	e := x.owners[x.from]
 	x.owners[x.from] = nil
 	x.from++
-	if e == nil { // a CM datagram, which the CM repeats
+	if e == nil { // a CM datagram; the CM repeats the message
 		return
 	}
 	b := e.bound.Load()
