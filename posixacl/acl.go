@@ -39,7 +39,7 @@ func (t Tag) String() string {
 	return "unknown tag"
 }
 
-// NoID is the ID in entries that name no user or group. It is never a valid ID.
+// NoID is the ID in entries that name no user or group. NoID is never a valid ID.
 const NoID = 0xffffffff
 
 // Execute is the permission to execute a file, or search a directory.
@@ -75,7 +75,7 @@ func FromMode(mode uint32) ACL {
 }
 
 // Mode returns the nine permission bits of an object with access ACL a. The group bits are the
-// mask's, if there is one.
+// mask's, if a has a mask.
 func (a ACL) Mode() uint32 {
 	var owner, group, mask, other uint16
 	masked := false
@@ -98,15 +98,15 @@ func (a ACL) Mode() uint32 {
 }
 
 // IsMode reports whether a is equivalent to a mode: then the kernel stores only the mode, and no
-// access ACL. A list with a mask, even a redundant one, is not.
+// access ACL. An ACL with a mask, even a redundant mask, is not equivalent.
 func (a ACL) IsMode() bool {
 	return !slices.ContainsFunc(a, func(e Entry) bool {
 		return e.Tag == User || e.Tag == Group || e.Tag == Mask
 	})
 }
 
-// Validate returns ErrInvalid unless the kernel would accept a; the empty list is valid. It does
-// not check MaxEntries, a protocol limit.
+// Validate returns ErrInvalid unless the kernel would accept a; the empty list is valid. Validate
+// does not check MaxEntries, a protocol limit.
 func (a ACL) Validate() error {
 	if len(a) == 0 {
 		return nil

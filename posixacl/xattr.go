@@ -13,7 +13,7 @@ const (
 	AttrDefault = "system.posix_acl_default" // directories only
 )
 
-// The layout, all little endian: a header, then the entries.
+// The attribute's layout, all little endian: a header, then the entries.
 //
 //	0 4 version, 2
 //
@@ -32,8 +32,8 @@ var ErrVersion = errors.New("unknown version of ACL")
 // Size is the number of bytes that Append adds for a list of n entries.
 func Size(n int) int { return headerSize + n*entrySize }
 
-// Append appends a's bytes to b. For the empty list this is a header, with which setxattr(2)
-// removes the ACL.
+// Append appends a's bytes to b. For the empty list Append appends only a header, with which
+// setxattr(2) removes the ACL.
 func (a ACL) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, version)
 	for _, e := range a {
@@ -48,8 +48,8 @@ func (a ACL) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads an attribute's value like setxattr(2). An empty value, or one without entries,
-// means no ACL, the empty list. The result is valid, and shares no memory with b.
+// Parse reads an attribute's value like setxattr(2). An empty value, or a value without entries,
+// means no ACL: Parse returns the empty list. The result is valid, and shares no memory with b.
 func Parse(b []byte) (ACL, error) {
 	switch {
 	case len(b) == 0:
@@ -67,7 +67,7 @@ func Parse(b []byte) (ACL, error) {
 	for b = b[headerSize:]; len(b) > 0; b = b[entrySize:] {
 		e := Entry{Tag: Tag(binary.LittleEndian.Uint16(b)), Perm: binary.LittleEndian.Uint16(b[2:]), ID: binary.LittleEndian.Uint32(b[4:])}
 		if e.Tag != User && e.Tag != Group {
-			e.ID = NoID // the kernel ignores it, too
+			e.ID = NoID // the kernel ignores this ID, too
 		}
 		a = append(a, e)
 	}

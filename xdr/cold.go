@@ -13,8 +13,8 @@ const maxCold = 1 << 20
 
 // Marshal appends v's XDR form by reflection: exported fields in order, with the tags of
 // github.com/rasky/go-xdr (`xdr:"optional"` for a pointer that may be nil, `xdr:"union"` and
-// `xdr:"unioncase=N"`). It is slow and allocates: do not use it on the data path. After an error
-// nothing is appended.
+// `xdr:"unioncase=N"`). Marshal is slow and allocates: do not use it on the data path. After an
+// error nothing is appended.
 func Marshal(e *Encoder, v any) error {
 	start := e.Len()
 	if _, err := goxdr.Marshal((*appender)(e), v); err != nil {
@@ -40,8 +40,8 @@ func (a *appender) Write(b []byte) (int, error) {
 }
 
 // Unmarshal reads v, a pointer, by reflection from at most the next limit bytes (and no more than
-// maxCold). Lengths in v cannot exceed the available bytes. It stores copies. Errors also stay in
-// the Decoder.
+// maxCold). Lengths in v cannot exceed the available bytes. Unmarshal stores copies in v. Errors
+// also stay in the Decoder.
 func Unmarshal(d *Decoder, v any, limit int) error {
 	if d.err != nil {
 		return d.err

@@ -19,8 +19,8 @@ var (
 // An Unmarshaler decodes itself from a Decoder; errors stay in the Decoder.
 type Unmarshaler interface{ DecodeXDR(d *Decoder) }
 
-// A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, and from then on every
-// read returns zero; check Err once at the end. Opaques alias the slice.
+// A Decoder reads XDR (RFC 4506) from a slice. It keeps the first error, and after an error every
+// read returns zero, so check Err once at the end. Opaques alias the slice.
 type Decoder struct {
 	b          []byte
 	off        int
@@ -38,14 +38,14 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 func (d *Decoder) Reset(b []byte, items []Item) { *d = Decoder{b: b, items: items} }
 
 // SetSink sets the destination for the next item: a non-detached Item is copied there, and fails
-// with ErrSink if it does not fit. An empty sink means none.
+// with ErrSink if the item does not fit. An empty sink is no destination.
 func (d *Decoder) SetSink(sink []byte) { d.sink = sink }
 
 // SinkUsed reports whether an item has been copied to the sink.
 func (d *Decoder) SinkUsed() bool { return d.sinkUsed }
 
-// ItemKept reports whether an item was left in the message: it was not detached, and there was no
-// sink.
+// ItemKept reports whether an item was left in the message: the item was not detached, and there
+// was no sink.
 func (d *Decoder) ItemKept() bool { return d.itemInline }
 
 // Err is the first error, or nil.
@@ -65,7 +65,7 @@ func (d *Decoder) CheckLimit(n, limit int) {
 	}
 }
 
-// Offset is the number of bytes read so far.
+// Offset returns the number of bytes read so far.
 func (d *Decoder) Offset() int { return d.off }
 
 // Remaining is the number of unread bytes.
@@ -179,14 +179,14 @@ func (d *Decoder) Opaque(limit int) []byte {
 	return d.Fixed(int(n))
 }
 
-// String reads a string of at most limit bytes (RFC 4506 §4.11). It allocates a copy.
+// String reads a string of at most limit bytes (RFC 4506 §4.11). The result is a copy.
 func (d *Decoder) String(limit int) string { return string(d.Opaque(limit)) }
 
-// Item reads a variable-length opaque that may have been detached from the stream: it returns the
-// content of the next detached item if that belongs here, else the next bytes. A detached
+// Item reads a variable-length opaque that may have been detached from the stream: Item returns the
+// next detached item's content if that item belongs at this offset, else the next bytes. A detached
 // argument may include its pad (RFC 8166 §3.4.5.2 [R8166-071]), which Item cuts off. A result's
-// item has no offset, and never a pad (RFC 8166 §3.4.6.2 [R8166-082]). Any other length fails
-// with ErrItem.
+// item has no offset, and never a pad (RFC 8166 §3.4.6.2 [R8166-082]). Any other length fails with
+// ErrItem.
 func (d *Decoder) Item(limit int) []byte {
 	n := d.Uint32()
 	if d.err == nil && uint64(n) > uint64(limit) {

@@ -24,8 +24,8 @@ const AnyOffset = -1
 // A Marshaler appends its XDR form to an Encoder.
 type Marshaler interface{ EncodeXDR(e *Encoder) }
 
-// An Encoder appends XDR (RFC 4506) to a byte slice. It cannot fail. The zero value is ready for
-// use; Reset makes an Encoder and its buffer reusable.
+// An Encoder appends XDR (RFC 4506) to a byte slice. Encoding cannot fail. The zero value is ready
+// for use; Reset makes an Encoder and its buffer reusable.
 type Encoder struct {
 	buf   []byte
 	items []Item
@@ -41,7 +41,7 @@ func (e *Encoder) Reset(buf []byte) {
 	e.items = e.items[:0]
 }
 
-// Bytes returns the stream without the detached items. It is valid until the next append.
+// Bytes returns the stream without the detached items. The result is valid until the next append.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
 // Items returns the detached items in stream order.
@@ -101,8 +101,8 @@ func (e *Encoder) String(s string) {
 	e.buf = append(e.buf, zeros[:Pad(len(s))]...)
 }
 
-// Space appends n bytes, a multiple of four, for the caller to overwrite: their content is
-// arbitrary. They are valid until the next append.
+// Space appends n bytes, a multiple of four, for the caller to overwrite: the content is arbitrary.
+// The bytes are valid until the next append.
 func (e *Encoder) Space(n int) []byte {
 	old := len(e.buf)
 	e.buf = slices.Grow(e.buf, n)[:old+n]

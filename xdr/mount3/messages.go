@@ -10,14 +10,14 @@ type PathArgs struct{ Path string }
 // EncodeXDR appends the path.
 func (a *PathArgs) EncodeXDR(e *xdr.Encoder) { xdr.MustMarshal(e, a) }
 
-// DecodeXDR reads a path; one over MaxPath fails with xdr.ErrLimit.
+// DecodeXDR reads a path; a path longer than MaxPath fails with xdr.ErrLimit.
 func (a *PathArgs) DecodeXDR(d *xdr.Decoder) {
 	*a = PathArgs{}
 	unmarshal(d, a, 4+MaxPath)
 	d.CheckLimit(len(a.Path), MaxPath)
 }
 
-// A MntRes is MNT's result. Its error arm has only Status.
+// A MntRes is MNT's result. The error arm has only Status.
 type MntRes struct {
 	Status  Status   `xdr:"union"`
 	Handle  []byte   `xdr:"unioncase=0"` // the directory's NFSv3 handle
@@ -66,8 +66,8 @@ func (r *DumpRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// An Export is one EXPORT entry: a directory, and the groups that may mount it; no groups means
-// everyone (exportnode).
+// An Export is one EXPORT entry: a directory, and the groups that may mount the directory; no
+// groups means everyone (exportnode).
 type Export struct {
 	Dir    string
 	Groups []string

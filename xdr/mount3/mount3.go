@@ -64,5 +64,5 @@ func (s Status) String() string {
 	return "mountstat3(" + strconv.FormatUint(uint64(s), 10) + ")"
 }
 
-// Error makes a Status an error. OK is not one.
+// Error makes a Status an error. OK is no error.
 func (s Status) Error() string { return "mount3: " + s.String() }

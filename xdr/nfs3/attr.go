@@ -139,8 +139,8 @@ func (a *Fattr) put(b *[fattrSize]byte) {
 	a.Ctime.put(b[76:])
 }
 
-// DecodeXDR reads attributes; an invalid type fails with xdr.ErrValue. After an error they are
-// zero.
+// DecodeXDR reads attributes; an invalid type fails with xdr.ErrValue. After an error the
+// attributes are zero.
 func (a *Fattr) DecodeXDR(d *xdr.Decoder) {
 	b := d.Fixed(fattrSize)
 	if b == nil {
@@ -152,7 +152,7 @@ func (a *Fattr) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// get reads attributes in wire form; it returns false for an invalid type.
+// get decodes attributes; it returns false for an invalid type.
 func (a *Fattr) get(b *[fattrSize]byte) bool {
 	a.Type = FileType(binary.BigEndian.Uint32(b[0:]))
 	a.Mode = binary.BigEndian.Uint32(b[4:])

@@ -35,8 +35,8 @@ const (
 	wccData    = 4 + 24 + postOpAttr
 	postOpFH   = 4 + 4 + FHSize
 	createRes  = statusSize + postOpFH + postOpAttr + wccData
-	// dirSlack allows for servers with a READDIR count for the entries only, although it means
-	// the whole result.
+	// dirSlack allows for servers that apply READDIR's count to the entries only, although the
+	// count means the whole result.
 	dirSlack = 128
 )
 

@@ -54,15 +54,15 @@ const (
 	FSFCanSetTime  uint32 = 0x10 // SETATTR can set times
 )
 
-// Sizes in bytes (RFC 1813 §2.4), and our own limits without one in the RFC: filename3 and
-// nfspath3 are unbounded there.
+// Sizes in bytes (RFC 1813 §2.4), and this package's limits for filename3 and nfspath3, which the
+// RFC does not bound.
 const (
 	FHSize   = 64   // longest file handle
 	verfSize = 8    // every verifier: cookie, create, write
 	MaxName  = 4096 // longest decoded file name
 	MaxPath  = 4096 // longest decoded symbolic link content
-	// maxData is the most data decoded for a READ or WRITE: far above any server's rtmax and
-	// wtmax, and only a sanity bound, since the data is never copied.
+	// maxData limits the data decoded for a READ or WRITE. It is only a sanity bound, far above any
+	// server's rtmax and wtmax, since the data is never copied.
 	maxData = 1 << 30
 )
 

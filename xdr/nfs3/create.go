@@ -114,8 +114,8 @@ func (a *SymlinkArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Path = d.Item(MaxPath)
 }
 
-// A MknodArgs has MKNOD's arguments. Devices, sockets and FIFOs use Attr, devices also Rdev.
-// Other types have neither, and the server refuses them (ErrBadType).
+// A MknodArgs has MKNOD's arguments. Devices, sockets and FIFOs use Attr, devices also Rdev. Other
+// types use neither, and the server refuses such types (ErrBadType).
 type MknodArgs struct {
 	Where DirOpArgs
 	Type  FileType

@@ -8,15 +8,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// An FH is a file handle: up to 64 bytes, opaque to clients. It is a plain value without
-// pointers: it can be copied, compared with == and used as a map key. The zero value has length
-// 0.
+// An FH is a file handle: up to 64 bytes, opaque to clients. An FH has no pointers, so it can be
+// copied, compared with == and used as a map key. The zero value has length 0.
 type FH struct {
 	n uint8
 	b [FHSize]byte // bytes from n on are zero, so that == works
 }
 
-// MakeFH returns a handle with a copy of b; it fails with xdr.ErrLimit if b is longer than 64
+// MakeFH returns a handle with a copy of b; MakeFH fails with xdr.ErrLimit if b is longer than 64
 // bytes.
 func MakeFH(b []byte) (FH, error) {
 	var h FH
@@ -30,7 +29,7 @@ func MakeFH(b []byte) (FH, error) {
 // Len is the handle's length in bytes.
 func (h *FH) Len() int { return int(h.n) }
 
-// Bytes returns the handle's bytes, aliasing h; do not change them.
+// Bytes returns the handle's bytes, aliasing h; do not change the bytes.
 func (h *FH) Bytes() []byte { return h.b[:h.n:h.n] }
 
 // String is the handle in hexadecimal.

@@ -21,7 +21,7 @@ type FsstatRes struct {
 	Tfiles uint64 // total file slots
 	Ffiles uint64
 	Afiles uint64
-	// Invarsec is for how many seconds these values should stay unchanged.
+	// Invarsec is the number of seconds for which the values should stay unchanged.
 	Invarsec uint32
 }
 

@@ -16,7 +16,7 @@ func (a *FHArgs) DecodeXDR(d *xdr.Decoder) { a.FH.DecodeXDR(d) }
 // GetattrArgs has GETATTR's arguments.
 type GetattrArgs = FHArgs
 
-// A GetattrRes is GETATTR's result. Its error arm is empty.
+// A GetattrRes is GETATTR's result. The error arm is empty.
 type GetattrRes struct {
 	Status Status
 	Attr   Fattr

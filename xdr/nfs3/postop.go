@@ -4,7 +4,7 @@ package nfs3
 
 import "github.com/nfsrdma/nfsrdma/xdr"
 
-// A PostOpAttr has the attributes after an operation, if the server has them.
+// A PostOpAttr has an object's attributes after an operation, if the server sends them.
 type PostOpAttr struct {
 	Present bool
 	Attr    Fattr
@@ -27,7 +27,7 @@ func (p *PostOpAttr) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A WccAttr has the size and times before an operation, by which a client checks its cache
+// A WccAttr has the size and times before an operation, with which a client checks its cache
 // (wcc_attr), 24 bytes.
 type WccAttr struct {
 	Size  uint64
@@ -38,7 +38,7 @@ type WccAttr struct {
 // Wcc returns the attributes' weak cache consistency part.
 func (a *Fattr) Wcc() WccAttr { return WccAttr{Size: a.Size, Mtime: a.Mtime, Ctime: a.Ctime} }
 
-// A PreOpAttr is the WccAttr before an operation, if the server has it.
+// A PreOpAttr is the WccAttr before an operation, if the server sends one.
 type PreOpAttr struct {
 	Present bool
 	Attr    WccAttr
@@ -70,19 +70,19 @@ type WccData struct {
 	After  PostOpAttr
 }
 
-// EncodeXDR appends both: 8 to 116 bytes.
+// EncodeXDR appends both attributes: 8 to 116 bytes.
 func (w *WccData) EncodeXDR(e *xdr.Encoder) {
 	w.Before.EncodeXDR(e)
 	w.After.EncodeXDR(e)
 }
 
-// DecodeXDR reads both.
+// DecodeXDR reads both attributes.
 func (w *WccData) DecodeXDR(d *xdr.Decoder) {
 	w.Before.DecodeXDR(d)
 	w.After.DecodeXDR(d)
 }
 
-// A PostOpFH is a new or named object's handle, if the server sends it (post_op_fh3).
+// A PostOpFH is a new or named object's handle, if the server sends a handle (post_op_fh3).
 type PostOpFH struct {
 	Present bool
 	FH      FH

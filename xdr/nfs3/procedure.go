@@ -2,8 +2,8 @@
 
 package nfs3
 
-// Object returns the arguments' first handle, the call's object. All procedures but NULL have
-// one.
+// Object returns the arguments' first handle, the call's object. All procedures but NULL have a
+// handle.
 func (a *FHArgs) Object() *FH          { return &a.FH }
 func (a *SetattrArgs) Object() *FH     { return &a.FH }
 func (a *DirOpArgs) Object() *FH       { return &a.Dir }

@@ -52,7 +52,7 @@ func (r *ReadRes) EncodeXDR(e *xdr.Encoder) {
 }
 
 // CutRead shortens an encoded ReadRes to n bytes of data. stream is the part before the data. end
-// means that they are the file's last.
+// reports that the file ends after the n bytes.
 func CutRead(stream []byte, n int, end bool) {
 	w := stream[len(stream)-3*4:] // count, eof, length of data
 	binary.BigEndian.PutUint32(w, uint32(n))

@@ -8,7 +8,7 @@ import "github.com/nfsrdma/nfsrdma/xdr"
 type ReaddirArgs struct {
 	Dir    FH
 	Cookie uint64 // 0: from the start; otherwise the last seen entry's
-	Verf   Verf   // zero at the start; otherwise the earlier result's
+	Verf   Verf   // zero at the start; otherwise the previous result's Verf
 	Count  uint32 // at most this many bytes of READDIR3resok, without status
 }
 
@@ -35,9 +35,9 @@ type Entry struct {
 	Cookie uint64
 }
 
-// A ReaddirRes is READDIR's result. The error arm has DirAttr. If Each is set, decoding passes it
-// every entry, valid only during that call, and leaves Entries empty. Otherwise it fills Entries,
-// reusing the capacity.
+// A ReaddirRes is READDIR's result. The error arm has DirAttr. If Each is set, decoding calls Each
+// for every entry, valid only during that call, and leaves Entries empty. Otherwise decoding fills
+// Entries, reusing the capacity.
 type ReaddirRes struct {
 	Status  Status
 	DirAttr PostOpAttr
@@ -87,8 +87,8 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 	r.EOF = d.Bool()
 }
 
-// A server writes a directory result in this order: BeginEntries, AppendEntry (or
-// AppendEntryPlus) while the sizes permit, EndEntries. This takes ListSize bytes plus EntrySize
+// A server writes a directory result in this order: BeginEntries, AppendEntry (or AppendEntryPlus)
+// while the sizes permit, EndEntries. The result takes ListSize bytes plus EntrySize
 // (EntryPlusSize) for each entry, after the status word, which the arguments' counts exclude.
 
 // ListSize is a directory result's size in bytes without entries and status: attributes,
@@ -96,7 +96,7 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 func ListSize(dirAttr bool) int { return attrSize(dirAttr) + verfSize + 4 + 4 }
 
 // EntrySize is the number of bytes that AppendEntry writes for a name of n bytes. A READDIRPLUS
-// entry adds the same to dircount.
+// entry adds as many bytes to dircount.
 func EntrySize(n int) int { return 4 + 8 + 4 + xdr.RoundUp(n) + 8 }
 
 func attrSize(present bool) int {
@@ -121,7 +121,7 @@ func AppendEntry(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64) {
 	e.Uint64(cookie)
 }
 
-// EndEntries ends the list of entries; eof reports that the directory ends there, too.
+// EndEntries ends the list of entries; eof reports that the directory ends, too.
 func EndEntries(e *xdr.Encoder, eof bool) {
 	e.Bool(false)
 	e.Bool(eof)

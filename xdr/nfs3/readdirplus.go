@@ -12,7 +12,7 @@ import (
 type ReaddirplusArgs struct {
 	Dir      FH
 	Cookie   uint64 // 0: from the start; otherwise the last seen entry's
-	Verf     Verf   // zero at the start; otherwise the earlier result's
+	Verf     Verf   // zero at the start; otherwise the previous result's Verf
 	Dircount uint32 // at most this many bytes of entries, without attributes and handles
 	Maxcount uint32 // at most this many bytes of READDIRPLUS3resok, without status
 }
@@ -110,8 +110,8 @@ func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	return size
 }
 
-// AppendEntryPlus appends an entry to a READDIRPLUS result (see ListSize). It writes all at once,
-// since a reply has thousands.
+// AppendEntryPlus appends an entry to a READDIRPLUS result (see ListSize). It appends each entry in
+// one step, since a reply has thousands of entries.
 func AppendEntryPlus(e *xdr.Encoder, fileid uint64, name []byte, cookie uint64, attr *PostOpAttr, fh *PostOpFH) {
 	b := e.Space(EntryPlusSize(len(name), attr, fh))
 	putWord(b, true)

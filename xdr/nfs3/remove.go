@@ -47,7 +47,7 @@ func (r *RenameRes) DecodeXDR(d *xdr.Decoder) {
 	r.ToWcc.DecodeXDR(d)
 }
 
-// A LinkArgs has LINK's arguments: the object, and its additional name.
+// A LinkArgs has LINK's arguments: the object, and the object's additional name.
 type LinkArgs struct {
 	FH   FH
 	Link DirOpArgs

@@ -61,7 +61,7 @@ func (s Status) String() string {
 	return "nfsstat3(" + strconv.FormatUint(uint64(s), 10) + ")"
 }
 
-// Error makes a Status an error. OK is not one.
+// Error makes a Status an error. OK is no error.
 func (s Status) Error() string { return "nfs3: " + s.String() }
 
 // nameOf returns names[v], or kind(v) for a value without a name.

@@ -11,7 +11,7 @@ import (
 
 // An Entry is an ACL entry (aclent).
 type Entry struct {
-	Tag uint32 // one of the Tags
+	Tag uint32 // a Tag constant
 	// ID is the user's or group's, for TagUser and TagGroup. For TagUserObj and TagGroupObj peers
 	// set the object's owner and group.
 	ID   uint32
@@ -24,13 +24,13 @@ const entrySize = 12
 // count precedes each list in any case: the number of entries, or, without a list, the answer to
 // MaskAccessCount or MaskDefaultCount.
 //
-// Solaris does not support an ACL with three entries. So one with TagUserObj, TagGroupObj and
-// TagOther travels with an additional TagMask equal to TagGroupObj. EncodeXDR adds it, and
-// DecodeXDR removes it from a list of four.
+// Solaris does not support an ACL with three entries. So an ACL with TagUserObj, TagGroupObj and
+// TagOther travels with an additional TagMask equal to TagGroupObj. EncodeXDR adds this TagMask,
+// and DecodeXDR removes it from a list of four.
 type ACLs struct {
 	Mask            uint32
 	Access, Default []Entry
-	// AccessCount and DefaultCount are the counts on the wire. EncodeXDR uses them only without
+	// AccessCount and DefaultCount are the counts on the wire. EncodeXDR uses a count only without
 	// the list.
 	AccessCount, DefaultCount uint32
 }
@@ -78,10 +78,10 @@ func minimal(list []Entry) bool {
 	return len(list) == 3 && list[0].Tag == TagUserObj && list[1].Tag == TagGroupObj && list[2].Tag == TagOther
 }
 
-// DecodeXDR reads mask and lists. It returns included lists in tag order, TagUser and TagGroup
-// entries by ID, and skips others. More than MaxEntries fail with xdr.ErrLimit. Unknown Mask
-// bits, a wrong count, unknown tags, permissions beyond 7 and the ID -1 fail with xdr.ErrValue.
-// The file system checks whether the entries form an ACL.
+// DecodeXDR reads the mask and the lists. It returns included lists in tag order, TagUser and
+// TagGroup entries by ID, and skips others. More than MaxEntries fail with xdr.ErrLimit. Unknown
+// Mask bits, a wrong count, unknown tags, permissions beyond 7 and the ID -1 fail with
+// xdr.ErrValue. The file system checks whether the entries form an ACL.
 func (a *ACLs) DecodeXDR(d *xdr.Decoder) {
 	if a.Mask = d.Uint32(); a.Mask&^MaskAll != 0 {
 		d.Fail(xdr.ErrValue)

@@ -9,7 +9,8 @@ import (
 
 // MaxReply is the largest result in bytes, without the RPC header: status, attributes, mask, and
 // two lists of MaxEntries. A caller does not know the size of GETACL's reply. So over RDMA the
-// Reply chunk must be that large, or as large as the caller accepts (RFC 8267 §5).
+// Reply chunk must have room for MaxReply, or for the largest reply that the caller accepts (RFC
+// 8267 §5).
 const MaxReply = 4 + 4 + 84 + 4 + 2*(4+4+MaxEntries*entrySize)
 
 // A GetACLArgs has GETACL's arguments: the object, and the requested Mask bits.
@@ -62,8 +63,8 @@ func (r *GetACLRes) DecodeXDR(d *xdr.Decoder) {
 // SetStatus sets the status.
 func (r *GetACLRes) SetStatus(s nfs3.Status) { r.Status = s }
 
-// A SetACLArgs has SETACL's arguments: the lists named by ACLs.Mask are set; an empty one is
-// removed.
+// A SetACLArgs has SETACL's arguments: the lists named by ACLs.Mask are set; an empty list removes
+// the object's.
 type SetACLArgs struct {
 	FH   nfs3.FH
 	ACLs ACLs

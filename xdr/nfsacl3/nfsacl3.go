@@ -21,9 +21,9 @@ const (
 // Mask bits: the requested or included parts.
 const (
 	MaskAccess       uint32 = 1 << 0 // NFS_ACL: the access ACL
-	MaskAccessCount  uint32 = 1 << 1 // NFS_ACLCNT: its number of entries
+	MaskAccessCount  uint32 = 1 << 1 // NFS_ACLCNT: the access ACL's number of entries
 	MaskDefault      uint32 = 1 << 2 // NFS_DFACL: a directory's default ACL
-	MaskDefaultCount uint32 = 1 << 3 // NFS_DFACLCNT: its number of entries
+	MaskDefaultCount uint32 = 1 << 3 // NFS_DFACLCNT: the default ACL's number of entries
 	MaskAll                 = MaskAccess | MaskAccessCount | MaskDefault | MaskDefaultCount
 )
 

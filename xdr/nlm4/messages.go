@@ -111,7 +111,7 @@ func (a *LockArgs) DecodeXDR(d *xdr.Decoder) {
 	a.State = d.Int32()
 }
 
-// A CancelArgs has CANCEL's arguments (nlm4_cancargs): those of the waiting LOCK.
+// A CancelArgs has CANCEL's arguments (nlm4_cancargs): the arguments of the waiting LOCK.
 type CancelArgs struct {
 	Cookie           []byte
 	Block, Exclusive bool
@@ -170,7 +170,7 @@ func (r *Res) DecodeXDR(d *xdr.Decoder) {
 	r.Status = Status(d.Uint32())
 }
 
-// A TestRes is TEST's result (nlm4_testres). It includes Holder if Status is Denied.
+// A TestRes is TEST's result (nlm4_testres). The message includes Holder if Status is Denied.
 type TestRes struct {
 	Cookie []byte
 	Status Status

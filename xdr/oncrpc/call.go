@@ -71,8 +71,8 @@ func (h *CallHeader) EncodeXDR(e *xdr.Encoder) {
 	h.Verf.EncodeXDR(e)
 }
 
-// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotCall, ErrRPCVersion, ErrCred
-// and ErrVerf; XID is set with all four, so that the call can be answered.
+// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotCall, ErrRPCVersion, ErrCred and
+// ErrVerf; XID is set with all four errors, so that the call can be answered.
 func (h *CallHeader) DecodeXDR(d *xdr.Decoder) {
 	*h = CallHeader{XID: d.Uint32()}
 	if MsgType(d.Uint32()) != Call {

@@ -56,7 +56,7 @@ func (h *ReplyHeader) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotReply and ErrVerf, XID set;
+// DecodeXDR reads a header. Besides XDR errors it fails with ErrNotReply and ErrVerf, with XID set;
 // invalid enumeration values fail with xdr.ErrValue.
 func (h *ReplyHeader) DecodeXDR(d *xdr.Decoder) {
 	*h = ReplyHeader{XID: d.Uint32()}

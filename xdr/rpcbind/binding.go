@@ -33,7 +33,7 @@ type AddrRes struct{ Addr string }
 // EncodeXDR appends the result.
 func (r *AddrRes) EncodeXDR(e *xdr.Encoder) { e.String(r.Addr) }
 
-// DecodeXDR reads a result; one over maxString fails with xdr.ErrLimit.
+// DecodeXDR reads a result; an address longer than maxString fails with xdr.ErrLimit.
 func (r *AddrRes) DecodeXDR(d *xdr.Decoder) { r.Addr = d.String(maxString) }
 
 // A ListRes is DUMP's result (rpcblist): a linked list, with a word 1 before each binding and 0
@@ -63,7 +63,7 @@ func (r *ListRes) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// A BoolRes is the result for SET and UNSET: whether it succeeded.
+// A BoolRes is the result for SET and UNSET: whether the procedure succeeded.
 type BoolRes struct{ OK bool }
 
 // EncodeXDR appends the result.

@@ -5,8 +5,8 @@
 // it once, so the codec is xdr.Marshal and xdr.Unmarshal with limits.
 package rpcbind
 
-// Program is the number of both; Version is the port mapper's, Version3 and Version4 are
-// rpcbind's; Port is their common port.
+// Program and Port are common to the port mapper and rpcbind; Version is the port mapper's,
+// Version3 and Version4 are rpcbind's.
 const (
 	Program  = 100000
 	Version  = 2
@@ -33,8 +33,8 @@ const (
 	UDP uint32 = 17
 )
 
-// Network identifiers in a Binding: rpcbind's transport names. RFC 5665 §5.1 defines those for
-// TCP and UDP, RFC 8166 §8.1 those for RPC-over-RDMA.
+// Network identifiers in a Binding: rpcbind's transport names. RFC 5665 §5.1 defines the
+// identifiers for TCP and UDP, RFC 8166 §8.1 those for RPC-over-RDMA.
 const (
 	NetTCP   = "tcp"
 	NetTCP6  = "tcp6"

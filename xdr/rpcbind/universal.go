@@ -11,8 +11,8 @@ import (
 
 var errUniversal = errors.New("rpcbind: no universal address")
 
-// UniversalAddr formats an address: the host's, then the port's two bytes in decimal, with dots
-// ("192.0.2.1.8.1" is port 2049).
+// UniversalAddr formats an address: the host's address, then the port's two bytes in decimal, with
+// dots ("192.0.2.1.8.1" is port 2049).
 func UniversalAddr(a netip.AddrPort) string {
 	b := a.Addr().Unmap().AppendTo(nil)
 	b = strconv.AppendUint(append(b, '.'), uint64(a.Port()>>8), 10)

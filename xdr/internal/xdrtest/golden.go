@@ -13,14 +13,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A Message encodes and decodes itself. It is a pointer.
+// A Message encodes and decodes itself. A Message is a pointer.
 type Message interface {
 	xdr.Marshaler
 	xdr.Unmarshaler
 }
 
-// Golden is a message with its bytes in hexadecimal. It is an alias for an unnamed type, so that
-// lists need no field names.
+// Golden is a message with its bytes in hexadecimal. Golden is an alias for an unnamed type, so
+// that vet permits lists without field names.
 type Golden = struct {
 	Name string
 	Msg  Message
@@ -37,8 +37,8 @@ func Encode(m xdr.Marshaler) []byte {
 // Fresh returns an empty message with the same type.
 func Fresh(m Message) Message { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message) }
 
-// Check checks that each message encodes to its bytes, that these decode to it completely, and
-// that each truncation is an error.
+// Check checks that each message encodes to its bytes, that the bytes decode to the message
+// completely, and that each truncation is an error.
 func Check(t *testing.T, list []Golden) {
 	t.Helper()
 	for _, g := range list {
