@@ -220,7 +220,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	// A call that hangs on its receiving goroutine keeps the connection from ending, so each wait
+	// A call that blocks its receiving goroutine keeps the connection from ending, so each wait
 	// has a limit.
 	drained := each(conns, serverConn.drain)
 	stop := context.AfterFunc(ctx, func() {
