@@ -52,8 +52,10 @@ func (h *receiver) AddTo(t tally.Table) { t.Add("run_on_receiver", h.lead.Counts
 
 // A standing is a call's state with respect to leader and lane.
 //
-//	                         ┌────────┐   Busy, short or alone   ┌───────┐
-//	               serve     │  here  │ ───────────────────────► │ stays │
+//	     ┌──────────── serve, alone, busy from the start ────────────┐
+//	     │                                                           ▼
+//	     │                   ┌────────┐   Busy, short or alone   ┌───────┐
+//	     │         serve     │  here  │ ───────────────────────► │ stays │
 //	┌─────────┐ ───────────► └────────┘                          └───────┘
 //	│ arrived │                │    │ Busy
 //	└─────────┘   Busy, no     │    └───────────────────────────┐
