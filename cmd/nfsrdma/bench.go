@@ -128,7 +128,7 @@ func runBench(ctx context.Context, s *session.Session, arg string, o bench.Optio
 	if err != nil {
 		return nil, err
 	}
-	// raw TCP on this machine says nothing about another machine's server
+	// a comparison with raw TCP on this machine is wrong for another machine's server
 	o.NoRaw = o.NoRaw || (t.Others != "" || !isLocal(t.Host)) && o.RawPeer == ""
 	r := &bench.Report{Target: t.String(), Transport: t.Transport.String(), Conns: s.Flags.NConnect}
 	if t.Transport == nfsclient.RDMA {

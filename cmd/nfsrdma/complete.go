@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeTimeout limits a completion, because a user is waiting. Tests set a longer one for busy
+// completeTimeout limits a completion, because a user is waiting. Tests set a longer limit for busy
 // machines.
 var completeTimeout = 2 * time.Second
 

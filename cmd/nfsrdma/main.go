@@ -74,7 +74,7 @@ func statusOf(ctx context.Context, s *session.Session, cmd *cobra.Command, err e
 	case errors.Is(err, cli.ErrReported):
 		return 1
 	case errors.As(err, &output):
-		return 1 // run reports it
+		return 1 // run reports the error
 	}
 	fmt.Fprintf(s.Stderr, "nfsrdma: %s\n", cli.OneLine(cmd, s.InFull(err)))
 	return 1

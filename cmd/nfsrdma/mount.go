@@ -261,7 +261,7 @@ func (m *mountCommand) serve(cmd *cobra.Command, s *session.Session, r *mounter.
 	s.Flags.Mount8 = m.helper
 	err = r.Serve(cmd.Context(), s, log, ready)
 	if m.readyFD > 0 && cmd.Context().Err() != nil {
-		return cli.ExitError(exitFailure) // the waiting process has already reported it
+		return cli.ExitError(exitFailure) // the waiting process has already reported the error
 	}
 	return statusError(cmd, exitFailure, err)
 }

@@ -40,8 +40,8 @@ func newRawUDP() *cobra.Command {
 	}
 }
 
-// newRnicPeer returns the command for the other end of one rnic-bench connection. It also ends with
-// its standard input.
+// newRnicPeer returns the command for the other end of one rnic-bench connection. The command also
+// ends with its standard input.
 func newRnicPeer() *cobra.Command {
 	var m bench.Mode
 	var datagrams bool
@@ -61,8 +61,8 @@ func newRnicPeer() *cobra.Command {
 	return cmd
 }
 
-// newMountPeer returns the command for one of the mounts of bench --mount. It unmounts at the end
-// of its standard input.
+// newMountPeer returns the command for a mount of bench --mount. The command unmounts at the end of
+// its standard input.
 func newMountPeer(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "_mountpeer mount|null|loopback WHAT DIR", Hidden: true, Args: cobra.ExactArgs(3),

@@ -23,8 +23,8 @@ import (
 // demoExport is the name of the export.
 const demoExport = "/demo"
 
-// newServe serves a directory on free loopback ports, prints them, and ends with its standard
-// input.
+// newServe returns the command that serves a directory on free loopback ports, prints the ports,
+// and ends with its standard input.
 func newServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "_serve DIR", Hidden: true, Args: cobra.ExactArgs(1),

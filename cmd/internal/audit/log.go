@@ -28,7 +28,7 @@ const (
 	queueSize   = 4 << 20
 	retryAfter  = time.Second
 	logInterval = time.Minute     // interval between log lines about lost records or failing writes
-	reopenWait  = 5 * time.Second // lets the old file take the records queued for it
+	reopenWait  = 5 * time.Second // lets the old file take its queued records
 )
 
 // A sink is the part of *os.File that the log uses.
@@ -53,7 +53,7 @@ type Log struct {
 
 	mu      sync.Mutex    // guards all below
 	pending []byte        // whole lines for the writer
-	lost    uint64        // records since the writer last took pending; while not 0, new ones are lost
+	lost    uint64        // records since the writer took pending; while not 0, new ones are lost
 	next    *os.File      // the file to replace file, or nil
 	torn    bool          // the last line of next is incomplete
 	swapped chan struct{} // closed once next is in use
@@ -132,7 +132,7 @@ func (l *Log) Change(c *nfsserver.Change) {
 	l.lines.Put(b)
 }
 
-// enqueue queues a line if there is room.
+// enqueue queues a line if the queue has room.
 func (l *Log) enqueue(b []byte) {
 	l.mu.Lock()
 	if l.lost > 0 || len(l.pending)+len(b) > l.size {

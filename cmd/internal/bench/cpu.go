@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cpuTime is user plus system time. server is 0 if it is unknown.
+// A cpuTime is user plus system time. server is 0 if the server's time is unknown.
 type cpuTime struct{ client, server time.Duration }
 
 // cpuMeter starts counting; the returned function gives the CPU time used since.

@@ -74,8 +74,8 @@ func (l limitReport) named() (rows []namedRate) {
 	return rows
 }
 
-// forTest returns the limit for a test, 0 if it has none. crc is the mode in use: "" over TCP,
-// "auto" if it is unknown.
+// forTest returns the limit for a test, or 0 without a limit. crc is the mode in use: "" over TCP,
+// "auto" for an unknown mode.
 func (l limitReport) forTest(test, crc string) float64 {
 	checked := crc == "on" || crc == "strict"
 	switch {

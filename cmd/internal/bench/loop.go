@@ -45,7 +45,7 @@ func (s *slot) random(n int64) int64 {
 	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
 }
 
-// An op makes the test's i-th call and returns how many bytes it moved.
+// An op makes the test's i-th call and returns the number of bytes moved.
 type op func(s *slot, i int64) (int, error)
 
 // A loop runs for duration, at least one call, or for count calls if count is not 0.

@@ -59,7 +59,7 @@ func openUncached(name string, flags int) (benchFile, error) {
 // touched keeps the compiler from removing touch's work.
 var touched atomic.Uint64
 
-// touch reads the same bytes as sample and accepts them all.
+// touch reads the same bytes as sample and accepts all of them.
 func touch(p []byte, _ int64) error {
 	var sum uint64
 	for i := 0; i < len(p); i += patternBlock {

@@ -149,7 +149,7 @@ func (b *mountRun) makeKeptTree(ctx context.Context, dir string) error {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil
 	}
-	// The repository is made locally and copied, so its thousands of objects are one pack.
+	// The repository is made locally and copied, so the thousands of objects are one pack.
 	repo := filepath.Join(b.rig.Scratch, "repository")
 	defer os.RemoveAll(repo)
 	git := []string{"git", "--git-dir=" + repo, "--work-tree=" + dir, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"}

@@ -187,7 +187,7 @@ func (b *run) verify(ctx context.Context, f *nfsclient.File) error {
 	return nil
 }
 
-// cleanUpTime limits the file's removal. Tests set a longer one for busy machines.
+// cleanUpTime limits the file's removal. Tests set a longer limit for busy machines.
 var cleanUpTime = 10 * time.Second
 
 // cleanUp removes the file, also after an interrupted run.

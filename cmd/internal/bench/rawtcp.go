@@ -32,7 +32,7 @@ type rawReport struct {
 
 // A rawPlan selects the raw TCP measurements and their peer.
 type rawPlan struct {
-	each          time.Duration // for each figure
+	each          time.Duration // time for each figure
 	reads, writes bool          // the limits of READ and WRITE
 	peer          string        // an existing peer's address; empty: start a child process
 }

@@ -20,9 +20,9 @@ import (
 )
 
 // A stream packet is as long as a RoCE message's middle packet at the largest path MTU: BTH,
-// payload, ICRC. As many as UDP allows are joined to one message (UDP_SEGMENT, UDP_GRO), as the
-// RoCE provider does on loopback, and acknowledgments are equally frequent. The bytes come from 1
-// MiB of memory and go to 1 MiB, like those of an RDMA Write.
+// payload, ICRC. As in the RoCE provider on loopback, as many packets as UDP allows are joined to
+// one message (UDP_SEGMENT, UDP_GRO), and acknowledgments are equally frequent. The bytes come from
+// 1 MiB of memory and go to 1 MiB, as in an RDMA Write.
 const (
 	udpPacket  = 12 + 4096 + 4
 	udpJoined  = 65_000 / udpPacket
@@ -34,8 +34,8 @@ const (
 	udpMemory  = 1 << 20
 )
 
-// UDPOverdue is the time after which a packet counts as lost. On loopback none is lost while the
-// buffer has room. Tests set a longer one for busy machines.
+// UDPOverdue is the time after which a packet counts as lost. On loopback no packet is lost while
+// the buffer has room. Tests set a longer time for busy machines.
 var UDPOverdue = 5 * time.Second
 
 var errUDPLost = errors.New("raw UDP: packets were lost")
@@ -119,7 +119,7 @@ func segmented() []byte {
 }
 
 // udpStreamRate sends messages for d, at least one window, with at most one window in flight, until
-// all are acknowledged.
+// all messages are acknowledged.
 func udpStreamRate(conn *net.UDPConn, to netip.AddrPort, d time.Duration) (float64, error) {
 	memory, oob, answer := make([]byte, udpMemory), segmented(), make([]byte, udpRoom)
 	start, sent, got := time.Now(), 0, 0

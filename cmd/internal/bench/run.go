@@ -20,7 +20,7 @@ var Tests = []string{"null", "getattr", "lookup", "write", "read", "randread", "
 // AllTests adds the tests that depend on the directory's contents.
 var AllTests = append(slices.Clone(Tests), "readdirplus")
 
-// maxDepth limits the calls in flight: each has 2 MiB of buffers here.
+// maxDepth limits the calls in flight: each call has 2 MiB of buffers in this process.
 const maxDepth = 1024
 
 // Options select the measurements.
@@ -57,7 +57,7 @@ func (o *Options) Check() error {
 }
 
 // A run is one measurement. It belongs to the goroutine that runs it. Only during a loop do other
-// goroutines use slots, one each.
+// goroutines use slots, one slot each.
 type run struct {
 	fsys   *nfsclient.FS
 	name   string // of the file, below fsys's root; its directory is the one listed

@@ -67,7 +67,7 @@ func measureUCX(ctx context.Context, d time.Duration) (out []*ucxFigure, err err
 	return out, nil
 }
 
-// measure runs one test with n messages in two processes. Both have ended when it returns.
+// measure runs one test with n messages in two processes, and returns after both have ended.
 func (f *ucxFigure) measure(ctx context.Context, path string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, ucxPatience)
 	defer cancel()

@@ -186,7 +186,7 @@ func (r *VerbsReport) bulk(ctx context.Context, v *verbsRun, m Mode, op rnic.Opc
 	return nil
 }
 
-// pingPong sends a message, and the next one from the CQ handler as soon as the answer arrives.
+// pingPong sends a message, and the next message from the CQ handler as soon as the answer arrives.
 func (v *verbsRun) pingPong(ctx context.Context, d time.Duration) (*Histogram, error) {
 	var h Histogram
 	done := make(chan error, 1)

@@ -167,9 +167,9 @@ func newVerbsEndOf(dev *rnic.Device, service rnic.Service) (*verbsEnd, error) {
 
 func (e *verbsEnd) recv(id uint64) rnic.RecvWR { return rnic.RecvWR{ID: id, Buf: e.bufs[id][:]} }
 
-// waitSome waits for at least one completion and returns their number. With drives it polls the
-// connection itself meanwhile, like a program without other work: small messages arrive sooner, but
-// large ones are faster with two CPUs.
+// waitSome waits for at least one completion and returns their number. With drives the caller polls
+// the connection during the wait, like a program without other work: small messages arrive sooner,
+// but large messages are faster with two CPUs.
 func (e *verbsEnd) waitSome(ctx context.Context, drives bool) (n int, err error) {
 	if drives {
 		e.qp.PollUntil(func() bool {

@@ -47,7 +47,7 @@ func countArgs(cmd *cobra.Command) {
 	}
 }
 
-// SetVersion adds --version to a program. Prepare calls it for its root.
+// SetVersion adds --version to a program. Prepare calls SetVersion for its root.
 func SetVersion(root *cobra.Command) {
 	root.Version = version()
 	if root.Flags().Lookup("version") == nil { // cobra's flag has the letter v, which means verbose

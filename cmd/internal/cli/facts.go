@@ -11,7 +11,7 @@ import (
 
 // A Fact is one status, file or variable of some commands.
 type Fact struct {
-	Commands []string // each with all below it; empty: all
+	Commands []string // each with all commands below it; empty: all commands
 	Name     string
 	Meaning  string
 }

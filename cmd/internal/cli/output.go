@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// An OutputError is an error while writing the standard output. A command stops when it gets one;
-// the program reports it.
+// An OutputError is an error while writing the standard output. A command that gets an OutputError
+// stops; the program reports the error.
 type OutputError struct{ error }
 
 // Unwrap returns the system's error.

@@ -16,7 +16,7 @@ import (
 var sections = []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "OPTIONS INHERITED FROM PARENT COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES",
 	"DIAGNOSTICS", "EXAMPLES", "SEE ALSO"}
 
-// arrangeAll arranges the pages in dir, for cmd and all commands below it that have one.
+// arrangeAll arranges the pages in dir, for cmd and all commands below it that have a page.
 func arrangeAll(cmd *cobra.Command, dir, section string) error {
 	if err := arrange(cmd, filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+"."+section)); err != nil {
 		return err

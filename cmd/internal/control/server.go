@@ -61,9 +61,9 @@ func Listen(path string, answer func(command string) (any, error)) (*Server, err
 	return s, nil
 }
 
-// lockDir holds a lock on the directory until unlock is called. Another starting server would
-// otherwise take our socket, not yet answering, for one left behind. The wait is limited, because
-// any user can lock some directories.
+// lockDir holds a lock on the directory until unlock is called. Without the lock, another starting
+// server would take our socket, not yet answering, for a killed server's socket. The wait is
+// limited, because any user can lock some directories.
 func lockDir(dir string) (unlock func()) {
 	d, err := os.Open(dir)
 	if err != nil {

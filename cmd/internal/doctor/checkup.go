@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Host       string // name or address
 	Export     string // path on the server; "": the first listed export
-	TCP        bool   // the user wants TCP: RDMA is not needed then
+	TCP        bool   // the user wants TCP: the checks do not require RDMA
 	RDMAPort   int    // 0: 20049
 	TCPPort    int    // 0: 2049
 	BindPort   int    // of rpcbind; 0: 111

@@ -65,7 +65,7 @@ func (cu *checkup) deviceFits(dir, node string) bool {
 	return node == "RNIC"
 }
 
-// checkDevice looks for the kernel's RDMA devices. Only kernel mounts need one.
+// checkDevice looks for the kernel's RDMA devices. Only kernel mounts need a device.
 func checkDevice(_ context.Context, cu *checkup) Finding {
 	entries, _ := os.ReadDir(cu.file("/sys/class/infiniband"))
 	var words []string

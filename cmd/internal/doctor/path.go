@@ -1,4 +1,4 @@
-// The check of large packets: a path that drops them passes all small calls.
+// The check of large packets: a path that drops large packets passes all small calls.
 
 package doctor
 

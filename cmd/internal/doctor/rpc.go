@@ -205,7 +205,8 @@ func boundPort(list []rpcbind.Mapping, prog, vers uint32) int {
 	return 0
 }
 
-// latencyCalls are made one after another. On a responsive mount each takes less than slowCall.
+// latencyCalls are made one after another. On a responsive mount each call takes less than
+// slowCall.
 const (
 	latencyCalls = 50
 	slowCall     = 50 * time.Millisecond

@@ -42,7 +42,7 @@ func checkWrite(ctx context.Context, cu *checkup) (f Finding) {
 	if err != nil && asStatus(err, &status) {
 		return fail(cmp.Or(writeAdvice(status.Status), "see the server's log"), "cannot make %s in %s: %v", name, cu.export, err)
 	}
-	// From here on the file may exist, even if the reply was lost.
+	// After CREATE was sent the file may exist, even if the reply was lost.
 	defer func() {
 		if rerr := cu.removeFile(name); rerr != nil && (!errors.Is(rerr, os.ErrNotExist) || err == nil) {
 			f = fail("remove it by hand", "%s; %s/%s may be left there: %v", f.Text, cu.export, name, rerr)

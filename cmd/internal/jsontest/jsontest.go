@@ -20,7 +20,7 @@ import (
 // elements, "NAME" for any key.
 type node struct {
 	parts map[string]*node
-	same  string // another key that has the parts, if this one has none
+	same  string // another key that has the parts, if this key has no parts
 }
 
 // at returns the node of a key such as "stats.calls.NAME". If it is missing, at makes it, or

@@ -17,7 +17,7 @@ import (
 // Batch is how many rows an unsorted listing holds at a time.
 const Batch = 4096
 
-// A row is one line. A sorted listing holds one for every name in a directory, so a row has no
+// A row is one line. A sorted listing holds one row for every name in a directory, so a row has no
 // unprinted data.
 type row struct {
 	name string
@@ -160,7 +160,7 @@ func (l *Run) below(d dir, rows []*row) []dir {
 	var list []dir
 	for _, r := range rows {
 		if r.attr == nil || r.attr.Type != nfs3.TypeDir || r.more == nil {
-			continue // "." and ".." have no handle here
+			continue // "." and ".." have no handle in rows
 		}
 		list = append(list, dir{fsys: d.fsys, path: session.Below(d.path, r.name), shown: session.Below(d.shown, r.name),
 			node: nfsclient.Node{FH: r.more.fh, Attr: *r.attr}, parent: &d.node})

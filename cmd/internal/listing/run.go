@@ -50,7 +50,7 @@ type Run struct {
 	align   bool   // unquoted names next to quoted ones are indented by a space
 	printed bool   // there was output
 	status  int
-	beside  []*row // directories among the operands: the files' columns are as wide as theirs
+	beside  []*row // directories among the operands: the files' columns get the same width
 	owners  *text.Owners
 	json    *text.JSONArray // nil unless asked for
 }

@@ -12,7 +12,7 @@ import (
 type spec struct {
 	text      string // the whole text
 	flags     string
-	width     int // 0 where there is none
+	width     int // 0: no width
 	point     bool
 	precision int // -1 without digits
 }
@@ -34,7 +34,7 @@ func parseSpec(format string) (s spec, rest string) {
 	return s, rest
 }
 
-// digits takes a number from format's start; -1 if there is none.
+// digits takes a number from format's start; -1 means no digits.
 func digits(format string) (n int, rest string) {
 	rest = strings.TrimLeft(format, "0123456789")
 	number := format[:len(format)-len(rest)]
@@ -98,8 +98,8 @@ func (s spec) hex(n uint64) string {
 	return s.number(before, strconv.FormatUint(n, 16))
 }
 
-// number writes digits after a sign or 0x. The precision is the minimum digit count. Without one,
-// the 0 flag pads to the width.
+// number writes digits after a sign or 0x. The precision is the minimum digit count. Without a
+// precision, the 0 flag pads to the width.
 func (s spec) number(before, v string) string {
 	if !s.point {
 		return s.pad(before, v)

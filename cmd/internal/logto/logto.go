@@ -81,7 +81,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	next.attrs = slices.Clip(h.attrs)
 	for _, a := range attrs {
-		if h.prefix != "" && a.Key == "" { // members of this one get the prefix
+		if h.prefix != "" && a.Key == "" { // members of this group get the prefix
 			a = slog.Attr{Key: h.prefix[:len(h.prefix)-1], Value: a.Value}
 		} else {
 			a.Key = h.prefix + a.Key

@@ -60,7 +60,7 @@ func (c *Conn) Stats(v any) error {
 	case err != nil:
 		return err
 	case m.Stats == nil:
-		return ErrNoProcess // the mount has ended meanwhile
+		return ErrNoProcess // the mount has ended after Dial
 	}
 	return json.Unmarshal(m.Stats, v)
 }

@@ -25,7 +25,7 @@ type Mount struct {
 	Type   string // of the file system
 	Flags  string // ro, nosuid and so on, as in mount(8)
 	Minor  int    // of the device number; unique to the mount
-	UID    uint32 // the user who mounted it, for FUSE
+	UID    uint32 // the mount's user, for FUSE
 }
 
 // mountinfo is the kernel's list of mounts; tests replace it.
@@ -97,7 +97,7 @@ func List() ([]Mount, error) {
 	return slices.DeleteFunc(list, func(m Mount) bool { return m.Type != FSType }), err
 }
 
-// At returns the mount on a directory, whatever its type: the last one of several.
+// At returns the mount on a directory, of any type: the last mount of several.
 func At(dir string) (Mount, bool, error) {
 	list, err := all()
 	for i := len(list) - 1; i >= 0; i-- {

@@ -16,8 +16,9 @@ import (
 // runDir is the directory of services' sockets; tests replace it.
 var runDir = "/run"
 
-// socketDirs returns the possible directories of a user's sockets, in order of preference. They do
-// not depend on the environment, because the command that looks for a socket may have another one.
+// socketDirs returns the possible directories of a user's sockets, in order of preference. The
+// directories do not depend on the environment, because the command that looks for a socket may
+// have another environment.
 func socketDirs(uid uint32) []string {
 	if uid == 0 {
 		return []string{filepath.Join(runDir, "nfsrdma")}
@@ -27,7 +28,7 @@ func socketDirs(uid uint32) []string {
 }
 
 // OwnDir makes or finds the directory for this user's sockets and other files of mounts. A
-// directory of another user, or one that others can enter, is refused.
+// directory of another user, or with access for others, is refused.
 func OwnDir() (string, error) {
 	uid := uint32(os.Geteuid())
 	var err error

@@ -1,4 +1,4 @@
-// Connecting to the server: by one transport or the other, once or until retry= has passed.
+// Connecting to the server: by either transport, once or until retry= has passed.
 
 package mounter
 

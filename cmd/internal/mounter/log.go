@@ -24,8 +24,8 @@ type Log struct {
 	file        *os.File          // the file that lines go to, or nil
 }
 
-// NewLog writes to w in the form of the program's messages, or to a file if one is named. In the
-// background, Detach switches from w to the system log.
+// NewLog writes to w in the form of the program's messages, or to a file if file is not empty. In
+// the background, Detach switches from w to the system log.
 func NewLog(w io.Writer, file string, background bool) (*Log, error) {
 	l := &Log{to: func(line string) { fmt.Fprintln(w, "nfsrdma: "+line) }}
 	switch {

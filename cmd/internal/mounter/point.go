@@ -49,7 +49,7 @@ func CheckPoint(arg string) (dir string, err error) {
 	return dir, nil
 }
 
-// mountedAlready distinguishes a working mount from one with a killed process.
+// mountedAlready distinguishes a working mount from a mount with a killed process.
 func mountedAlready(arg string, m mountctl.Mount) error {
 	c, err := mountctl.Dial(m)
 	if errors.Is(err, mountctl.ErrNoProcess) {
@@ -126,7 +126,7 @@ func (r *Request) checkFUSE() error {
 func userAllowOther() bool {
 	b, err := os.ReadFile(fuseConf)
 	if err != nil {
-		// an unreadable file may allow it, and fusermount3 decides
+		// fusermount3 decides, because it may be able to read the file
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	for line := range strings.Lines(string(b)) {

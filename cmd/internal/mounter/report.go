@@ -44,7 +44,7 @@ func reached(l *transport.LinkFigures) string {
 	return fmt.Sprintf("proto=rdma,rdma=%s,crc=%s", l.Transport, crc)
 }
 
-// ListOptions returns the transport, and the options unrelated to it.
+// ListOptions returns the transport, and the options unrelated to the transport.
 func (r *Report) ListOptions() string {
 	list := []string{}
 	if s := r.Reached(); s != "" {
@@ -60,8 +60,8 @@ func (r *Report) ListOptions() string {
 	return strings.Join(list, ",")
 }
 
-// warnMapped warns that the server maps the mount's user to another one, or that the user cannot
-// change anything there.
+// warnMapped warns that the server maps the mount's user to another user, or that the user cannot
+// change anything in the export.
 func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsclient.FS, tell func(string)) {
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
 	defer cancel()

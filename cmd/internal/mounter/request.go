@@ -47,7 +47,7 @@ func (r *Request) retry() time.Duration {
 
 // fuseOptions converts the options for fusefs. Root's mounts are like mount(8)'s: accessible to all
 // users, with devices and set-ID programs unless the options forbid them. Other users' mounts are
-// private, and FUSE removes the rest.
+// private, and FUSE removes devices and set-ID programs.
 func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	o, root := r.Options, os.Geteuid() == 0
 	f := fusefs.Options{
@@ -92,7 +92,7 @@ func (r *Request) fuseOptions(log func(string)) fusefs.Options {
 	return f
 }
 
-// selinux reports whether SELinux is on. Without it the kernel refuses a mount's labels, and
+// selinux reports whether SELinux is on. Without SELinux the kernel refuses a mount's labels, and
 // mount(8) omits them.
 func selinux() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")

@@ -21,7 +21,7 @@ import (
 // unmountNoFollow is UMOUNT_NOFOLLOW of umount2(2).
 const unmountNoFollow = 8
 
-// noticeDelay is the delay before a waiting user is informed. Tests set a longer one for busy
+// noticeDelay is the delay before a waiting user is informed. Tests set a longer delay for busy
 // machines.
 var noticeDelay = 3 * time.Second
 
@@ -106,8 +106,8 @@ func heldError(arg string, m mountctl.Mount) error {
 	return e
 }
 
-// dialServing connects to a mount's process and exchanges one message. Only then has the process
-// surely accepted the connection, and will report on it when the process ends.
+// dialServing connects to a mount's process and exchanges one message. Only after the message has
+// the process surely accepted the connection, and it will report its end on the connection.
 func dialServing(m mountctl.Mount) (*mountctl.Conn, error) {
 	c, err := mountctl.Dial(m)
 	if err != nil {

@@ -149,7 +149,7 @@ var options = []option{
 	{ignored, "loud", "", "+silent", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
 	{ignored, "comment", "TEXT", "+comment", nil, "accepted: for mount(8), systemd and others that read fstab(5)"},
 
-	// Options without effect here.
+	// Options without effect in this client.
 	{ignored, "fsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
 	{ignored, "nofsc", "", "fsc", nil, "accepted: nothing is cached on local disks"},
 	{ignored, "softreval", "", "softreval", nil, "accepted: attributes that are out of date are never used, and hard or soft says how long to wait"},

@@ -21,8 +21,8 @@ const (
 // nullTime is the kernel's cache time. Nothing ever changes.
 const nullTime = time.Hour
 
-// A nullFS has one file. Every READ returns the same memory, whatever the offset, and written data
-// is dropped. So there are no copies beyond FUSE's. Files are opened with fusefs's flags.
+// A nullFS has one file. Every READ returns the same memory, at any offset, and written data is
+// dropped, so only FUSE itself copies data. Files are opened with fusefs's flags.
 type nullFS struct {
 	fuse.RawFileSystem
 	size   uint64

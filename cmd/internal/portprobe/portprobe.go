@@ -55,7 +55,7 @@ type Result struct {
 	Reply mpa.Frame // MPA: the peer's Reply; it may be a rejection
 }
 
-// Wait is the default time to wait for a reply. Tests set a longer one for busy machines.
+// Wait is the default time to wait for a reply. Tests set a longer time for busy machines.
 var Wait = 1500 * time.Millisecond
 
 // Identify tries all protocols concurrently, each over a separate connection; the most specific

@@ -49,7 +49,7 @@ func Look(ctx context.Context, c *nfsclient.Client, dir nfs3.FH, cred transport.
 
 // AskReadOnly sets v.Export if the user cannot write in the directory. It sends a REMOVE of a
 // nonexistent name, because ACCESS also denies for other reasons. Servers check for a read-only
-// export before the name, so the status of REMOVE shows one.
+// export before the name, so the status of REMOVE shows a read-only export.
 func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH) {
 	if v.granted()&write != 0 {
 		return

@@ -40,7 +40,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 		return s.explainSeveral(t, err)
 	}
 	busy := errors.Is(err, syscall.EADDRINUSE)
-	err = gone // iWARP's error, if RoCE was tried after it
+	err = gone // report iWARP's error, if RoCE was tried after iWARP
 	var dns *net.DNSError
 	var rejected *rnic.RejectError
 	switch {

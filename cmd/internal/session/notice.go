@@ -53,7 +53,8 @@ func MoveNotice(tell func(line string)) func(server string, err error) {
 }
 
 // SilenceNotice returns a function for nfsclient.Options.Responding. It writes one line when the
-// first of a server's connections stops responding, and one when all respond again.
+// first of a server's connections stops responding, and one line when all connections respond
+// again.
 func SilenceNotice(host string, tell func(line string)) func(bool) {
 	var mu sync.Mutex
 	silent := 0

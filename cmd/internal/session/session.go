@@ -33,7 +33,7 @@ type Flags struct {
 
 // A Session is one run of the program. It belongs to one goroutine.
 type Session struct {
-	Stderr io.Writer // set once; for messages to the user meanwhile
+	Stderr io.Writer // set once; for messages to the user during calls
 	Flags  Flags     // set once, before the first path is resolved
 
 	typed   map[nfsclient.Target]string // the path as typed

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Source   *Source
 	Interval time.Duration
-	Count    int // number of reports; 0: until the context ends. Screen ignores it
+	Count    int // number of reports; 0: until the context ends. Screen ignores Count
 	JSON     bool
 	Order    Order
 	Colors   bool

@@ -51,7 +51,7 @@ func (by Order) operations(list []Operation) {
 	slices.SortStableFunc(list, func(a, b Operation) int { return cmp.Or(cmp.Compare(of(&b), of(&a)), compareOperations(a, b)) })
 }
 
-// clients sorts connections; by their calls if they lack the value.
+// clients sorts connections; by their calls if connections lack the value.
 func (by Order) clients(list []ClientRate) {
 	of := func(c *ClientRate) float64 {
 		switch by {

@@ -91,7 +91,7 @@ func (s *style) divideLines(operations, clients []string, left int, both bool) (
 	if !both {
 		return operations[:max(min(len(operations), left-1), 0)], nil
 	}
-	left -= 2 // an empty line above each
+	left -= 2 // an empty line above each table
 	half := max(left/2, left-len(clients))
 	o = operations[:max(min(len(operations), half), 0)]
 	return o, clients[:max(min(len(clients), left-len(o)), 0)]

@@ -18,7 +18,7 @@ type answer struct {
 }
 
 // Screen shows reports on a terminal until a key or the end of the context. The first request must
-// succeed; later ones are repeated until the server answers.
+// succeed; later requests are repeated until the server answers.
 func Screen(ctx context.Context, in, out *os.File, o *Options) error {
 	first, err := o.Source.Read(ctx)
 	if err != nil {

@@ -26,7 +26,8 @@ type fileSystem struct {
 func plain(a *nfsclient.ACLs) bool { return a.Access.IsMode() && len(a.Default) == 0 }
 
 // groupNarrowed removes from a mode the rights that the ACL denies the file's group. The mode alone
-// does not show them: its group bits are the mask, the limit for all named users and groups.
+// does not show these rights, because its group bits are the mask, the limit for all named users
+// and groups.
 func groupNarrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
 	for _, e := range acl {
 		if e.Tag == posixacl.GroupObj {

@@ -150,8 +150,9 @@ func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	return !r.opt.Force || j.to.Writable(ctx, *j.old) == nil
 }
 
-// rewrite writes a one-block content to the existing file while a temporary file also has it. On
-// failure the temporary file replaces the old one, so the new content is complete either way.
+// rewrite writes a one-block content to the existing file while a temporary file also has the
+// content. On failure the temporary file replaces the old file, so the new content is complete
+// either way.
 func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
 	sink, err := j.to.Overwrite(ctx, *j.old)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // A localFile is a Source or a Sink.
 type localFile struct {
 	*os.File
-	fd     int // the descriptor of File; File.Fd would make it blocking
+	fd     int // the descriptor of File; a call of File.Fd would make it blocking
 	stream bool
 	unwait func() bool // stops the callback that runs at the end of ctx
 }

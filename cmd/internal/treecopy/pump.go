@@ -34,7 +34,7 @@ type readError struct{ err error }
 func (e *readError) Error() string { return e.err.Error() }
 
 // begin reads up to a block into b. It requests one byte more than the size, to see the end without
-// another call. The size may be wrong, or zero as in /proc.
+// another call. The reported size may be wrong, or zero as in /proc.
 func (c *content) begin(b []byte) error {
 	if c.m.Mode.IsRegular() {
 		b = b[:min(max(c.m.Size+1, smallRead), int64(len(b)))]
@@ -59,7 +59,7 @@ func (c *content) wholeSize() int {
 
 // readFull fills p from off, or with the next bytes of a stream. eof reports that the file ends
 // before or with p. Errors other than io.EOF are the source's: unlike in io.ReadFull, a broken
-// stream is not an ended one.
+// stream is not an ended stream.
 func (c *content) readFull(p []byte, off int64) (n int, eof bool, err error) {
 	if !c.src.Stream() {
 		n, err = c.src.ReadAt(p, off)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxNames limits the attempts; one name is taken with a probability of 2^-40.
+	// maxNames limits the attempts; a name is taken with a probability of 2^-40.
 	maxNames = 8
 	// maxNameLen is the usual limit of file systems, in bytes.
 	maxNameLen = 255

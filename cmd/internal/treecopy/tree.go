@@ -35,7 +35,7 @@ type Meta struct {
 
 	Fsid, Fileid uint64  // st_dev and st_ino of a local object
 	FH           nfs3.FH // length 0 for a local object
-	domain       any     // Fsid and Fileid are comparable within it
+	domain       any     // Fsid and Fileid are comparable within a domain
 	followed     bool    // Name is a symbolic link, and the other fields describe its target
 }
 
@@ -104,8 +104,8 @@ type Sink interface {
 	// call.
 	Stat() (Meta, error)
 	SetAttr(ctx context.Context, a Attr) error
-	// Adopt gives the new file owner, mode and ACL of old, a file in the same directory that it
-	// will replace. It fails if the file cannot have them.
+	// Adopt gives the new file the owner, mode and ACL of old, a file in the same directory that
+	// the new file will replace. It fails if the new file cannot have them.
 	Adopt(ctx context.Context, old *Meta) error
 	Close() error
 }

@@ -36,9 +36,9 @@ type walk struct {
 }
 
 // A dirTask is one directory to copy. pending counts its listing and its children; the goroutine
-// that brings it to zero finishes the directory. The walker that opens the directory sets from, to,
-// the texts and fresh before it lists it. Then the children's tasks only read them, until the last
-// one finishes and closes both Dirs.
+// that brings pending to zero finishes the directory. The walker that opens the directory sets
+// from, to, the texts and fresh before the listing. Then the children's tasks only read these
+// fields, until the last task finishes and closes both Dirs.
 type dirTask struct {
 	parent   *dirTask
 	src      Meta

@@ -34,7 +34,7 @@ type end struct {
 	target rnic.AddressHandle
 
 	out []byte // send buffer
-	in  []byte // receive buffer; receives share it, because the content does not matter
+	in  []byte // receive buffer, shared by all receives, because the content does not matter
 }
 
 // newEnd makes an unconnected queue pair. sends and recvs are its queue depths.
@@ -129,8 +129,8 @@ func (e *end) prefix() int {
 	return 0
 }
 
-// receives posts n receives. If the peer is not known yet, the first one has a separate buffer: the
-// network header with the sender is read while later messages are placed.
+// receives posts n receives. If the peer is not known yet, the first receive has a separate buffer:
+// the network header with the sender is read while later messages are placed.
 func (e *end) receives(n int) error {
 	wrs := make([]rnic.RecvWR, n)
 	for i := range wrs {

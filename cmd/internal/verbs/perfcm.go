@@ -222,7 +222,7 @@ func (p *perf) connectWithRetry(params rnic.ConnParams) error {
 	}
 }
 
-// leaveByCM ends both connections. A server waits for its client to end them first.
+// leaveByCM ends both connections. A server waits until its client ends the connections.
 func (p *perf) leaveByCM() {
 	if p.o.server() && p.o.Service == rnic.RC {
 		p.awaitPeerClose()

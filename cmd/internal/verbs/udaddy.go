@@ -118,7 +118,8 @@ func Mckey(ctx context.Context, o Options, group netip.Addr, send bool) (*Pingpo
 	return r, nil
 }
 
-// member makes an end that sends to a group, or one that has joined it and posted receives.
+// member makes an end that sends to a group, or an end that has joined the group and posted
+// receives.
 func (e *end) member(group netip.Addr, send bool) (err error) {
 	if e.o.Local.IsValid() {
 		_, err = roce.Bind(e.qp, e.o.Local, roce.UDPQKey)

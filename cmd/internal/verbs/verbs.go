@@ -17,12 +17,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Options are one test's options. They must be the same at both ends, except Host, Local and those
-// with a note.
+// Options are one test's options. They must be the same at both ends, except Host, Local and the
+// fields whose comments say so.
 type Options struct {
 	Host  string     // of the server; "": run the server
 	Port  int        // TCP port of the exchange; of rping, of the service
-	Local netip.Addr // this host's address; the zero value: the one that leads to the peer
+	Local netip.Addr // this host's address; the zero value: the address that leads to the peer
 
 	Service    rnic.Service // not of rping
 	Size       int          // bytes of a message; 0: the program's default

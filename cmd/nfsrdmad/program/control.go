@@ -59,7 +59,7 @@ func (r *running) begin(ctx context.Context) (end func()) {
 		end = sync.OnceFunc(func() { s.Close() })
 		context.AfterFunc(ctx, end)
 	case errors.Is(err, control.ErrTaken) && r.o.control == "":
-		// two servers on one machine are allowed, so this is only information
+		// two servers on one machine are allowed, so this is no warning
 		logrus.Infof("%s status, reload and the like do not reach this server: %v; give this one a --control of its own", r.o.kind.name(), err)
 	default:
 		logrus.Warnf("%s status, reload and the like do not reach this server (name another socket with --control): %v", r.o.kind.name(), err)

@@ -70,7 +70,7 @@ func dirSource(dir, name string, how osfs.Options) source {
 		switch {
 		case noDescriptors(err):
 			err = errDescriptors
-		case err == nil && tree.Covering(mounted) != osfs.InPlace: // follow has not seen it yet
+		case err == nil && tree.Covering(mounted) != osfs.InPlace: // follow has not seen the mount
 			err = errCovered
 		}
 		if err != nil {

@@ -133,7 +133,7 @@ func (s *exportSet) fixedNames(list []source) (names []string, err error) {
 	return names, nil
 }
 
-// read reads the exports file and separates the rules of --memory from it.
+// read reads the exports file and separates the rules of --memory from the file.
 func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) {
 	if f, err = readExports(s.file); err != nil {
 		return nil, nil, err

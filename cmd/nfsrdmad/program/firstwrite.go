@@ -77,7 +77,7 @@ func (s *exportSet) sourcesOf(names []string) (list []source) {
 	return list
 }
 
-// listed returns the first words of a list and the number of the others.
+// listed returns the first words of a list and the number of the other words.
 func listed(words []string) string {
 	if more := len(words) - maxListed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxListed], ", "), more)

@@ -80,12 +80,12 @@ const grammarExample = `  # comments are ignored
   /srv/build     192.0.2.0/255.255.255.0(rw,async) \
                  *.example.org`
 
-// newGrammar is the help topic; it does nothing.
+// newGrammar returns the help topic, a command without an action.
 func newGrammar() *cobra.Command {
 	return &cobra.Command{Use: "exports-file", Short: "The grammar of the exports file", Long: grammarText, Example: grammarExample}
 }
 
-// grammarPage is the manual page, in section 5 under a unique name.
+// grammarPage returns the manual page, in section 5 under a unique name.
 func grammarPage() *cobra.Command {
 	page := newGrammar()
 	page.Use, page.DisableFlagsInUseLine = "nfsrdma-exports", true

@@ -39,7 +39,7 @@ type Help struct{ Use, Short, Long, Example string }
 // Settings are flags of serve that a Kind also uses.
 type Settings struct {
 	ReadOnly bool
-	StateDir string // for state between runs; "": there is no such directory
+	StateDir string // for state between runs; "": none
 	Locks    bool   // locks are served
 }
 

@@ -1,4 +1,4 @@
-// Limits for all clients together and for each, as flags.
+// Limits for all clients together and for each client, as flags.
 
 package program
 

@@ -43,7 +43,7 @@ func AppendVersion(b []byte, v string) []byte {
 	return append(b, field[:]...)
 }
 
-// The versions with these messages. Later ones negotiate more before the keys.
+// The versions with these messages. Later versions negotiate more before the keys.
 const (
 	oldestVersion = 5.70
 	newestVersion = 6.20

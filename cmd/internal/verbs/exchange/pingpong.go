@@ -75,7 +75,7 @@ func ParsePingpong(b []byte) (p Pingpong, err error) {
 }
 
 // validQPN reports whether a number is valid for a program's queue pair: 0 and 1 are for
-// management, the last one is for groups.
+// management, the last number is for groups.
 func validQPN(n uint32) bool { return n > 1 && n < 1<<24-1 }
 
 // host returns the address in a GID. IPv4 addresses are mapped.
