@@ -68,8 +68,8 @@ func moduleDirs() (map[string]string, error) {
 	return dirs, nil
 }
 
-// appendNotices adds a module's notices under a heading: those in its root directory, or below it
-// if the root has none.
+// appendNotices adds a module's notices under a heading: the notices in its root directory, or
+// below a root without notices.
 func appendNotices(out *bytes.Buffer, heading, dir string) error {
 	if dir == "" {
 		return fmt.Errorf("%s: it is not in the module cache", heading)

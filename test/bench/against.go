@@ -1,4 +1,4 @@
-// This tree compared with another one: the commands of both, the rounds, and the rows.
+// This tree compared with another tree: the commands of both, the rounds, and the rows.
 
 package main
 
@@ -16,8 +16,8 @@ import (
 // otherEnv is in the measuring process's environment: the directory with the other commands.
 const otherEnv = "NFSRDMA_BENCH_OTHER"
 
-// otherCommands returns the directory with the commands to compare with: a revision's, which it
-// builds, or an existing directory. remove deletes the files it made.
+// otherCommands returns the directory with the commands to compare with: built from a revision, or
+// an existing directory. remove deletes the built files.
 func otherCommands(ctx context.Context, against string) (dir string, remove func(), err error) {
 	if _, err := os.Stat(filepath.Join(against, "nfsrdmad")); err == nil {
 		dir, err = filepath.Abs(against)
@@ -161,7 +161,7 @@ func (b *bed) sampleSide(ctx context.Context, c contest, s *side) error {
 }
 
 // compare measures contests on both sides, in random order. A contest that fails on one side is
-// skipped from then on; failed has the reasons.
+// skipped in all later rounds; failed has the reasons.
 func (b *bed) compare(ctx context.Context, chosen []contest, sides [2]*side) (failed map[string]string, err error) {
 	failed = map[string]string{}
 	for round := range b.config.rounds {

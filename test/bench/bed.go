@@ -40,7 +40,7 @@ type bed struct {
 type server struct {
 	programs  string // the directory of the server's and its client's commands; empty: ours
 	pid       int
-	rdma, tcp string // addresses; rdma is empty if it is not served
+	rdma, tcp string // addresses; rdma is empty without RDMA
 	export    string
 	mountPort string // empty: MOUNT is on the same port
 }

@@ -30,7 +30,7 @@ type compared struct {
 	Missing string `json:"missing,omitempty"` // why there is no ratio
 }
 
-// A pair has one side's figure, and the CPU time of its two ends.
+// A pair has one side's figure, and the CPU time of the side's two ends.
 type pair struct {
 	Figure float64 `json:"figure"`
 	Server float64 `json:"server_cpu"`

@@ -144,7 +144,7 @@ func (b *bed) measureIdle(ctx context.Context) error {
 	return err
 }
 
-// sampleIdle samples the server while the connections exist, and another client's reads meanwhile.
+// sampleIdle samples the server while the connections exist, and another client's concurrent reads.
 func (b *bed) sampleIdle(ctx context.Context, n int, before, client int64, read job) error {
 	if err := sleep(ctx, idleRest); err != nil {
 		return err

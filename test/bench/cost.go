@@ -31,7 +31,7 @@ import (
 var costVariants = []string{"plain", "again", "rules", "acls", "locks"}
 
 const (
-	costRules   = 100 // in the exports file; ours is the last
+	costRules   = 100 // in the exports file; our rule is the last
 	costEntries = 20  // named users in each ACL
 	costLocks   = 1000
 	costFile    = 16 << 20

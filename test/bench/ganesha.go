@@ -1,4 +1,4 @@
-// nfs-ganesha: its configuration, and rpcbind, which it needs to start.
+// nfs-ganesha: its configuration, and rpcbind, which nfs-ganesha needs to start.
 
 package main
 

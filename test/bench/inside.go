@@ -51,7 +51,7 @@ func runInside(cpus string, env ...string) error {
 	} else if err != nil {
 		return err
 	}
-	// The child cleans up; this process only waits for it.
+	// The child cleans up; this process only waits for the child.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

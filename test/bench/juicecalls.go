@@ -29,15 +29,15 @@ type caller struct {
 }
 
 // A callKind is a kind of call, or two calls that belong together. Calls on names use i in the
-// name; the others use one of files.
+// name; the other calls use one of files.
 type callKind struct {
 	name  string
 	files bool // the calls need files
 	do    func(ctx context.Context, c *caller, i int) error
 }
 
-// callKinds are ordered: later kinds use the objects of earlier ones, and the last ones remove
-// them.
+// callKinds are ordered: later kinds use the objects of earlier kinds, and the last kinds remove
+// the objects.
 var callKinds = []callKind{
 	{"CREATE", false, func(ctx context.Context, c *caller, i int) error {
 		_, err := c.c.Create(ctx, c.dir, callName(i), nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: 0o644}, nfs3.Verf{})

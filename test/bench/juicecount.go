@@ -76,8 +76,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// A callsProc is a process that makes calls. end waits for it and joins its error with the given
-// one.
+// A callsProc is a process that makes calls. end waits for the process and joins its error with the
+// given error.
 type callsProc struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -162,7 +162,8 @@ func (j *juice) calls(ctx context.Context, at, kind string, servers []*server, n
 	return nil
 }
 
-// measureCalls counts with one server and then with more, each with its own client and directory.
+// measureCalls counts with one server and then with more servers, each with its own client and
+// directory.
 func (b *bed) measureCalls(ctx context.Context) error {
 	j, err := b.volumeOf(ctx)
 	if err != nil {

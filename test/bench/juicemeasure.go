@@ -134,7 +134,7 @@ func (b *bed) measureJuice(ctx context.Context) error {
 	return j.measureDirect(ctx)
 }
 
-// layOut makes the read-only files: a large one, small ones, and two directories with many names.
+// layOut makes the read-only files: a large file, small files, and two directories with many names.
 func (j *juice) layOut(ctx context.Context) error {
 	m, err := j.mount(ctx, mountJuice)
 	if err != nil {

@@ -64,9 +64,9 @@ func (j *juice) format(database int) (url string, err error) {
 // program returns the path of a program made by build.
 func (j *juice) program(name string) string { return filepath.Join(j.b.base, name) }
 
-// build builds our server of volumes, and JuiceFS's program at the server's version. They contain
-// only the measured services, because the others take minutes to compile. JuiceFS's program needs a
-// C compiler for its compression.
+// build builds our server of volumes, and JuiceFS's program at the server's version. The programs
+// contain only the measured services, because other services take minutes to compile. JuiceFS's
+// program needs a C compiler for its compression.
 func (j *juice) build(ctx context.Context) error {
 	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nfsrdma/nfsrdma"))
 	if err != nil {

@@ -41,7 +41,7 @@ func juiceRows() (rows []row) {
 		for _, cpu := range []string{"", "/cpu"} {
 			for _, m := range mountKinds {
 				if m == mountOsfs && w.key == "cold/read" {
-					continue // the directory is in memory, so it is never cold
+					continue // a directory in memory is never cold
 				}
 				r := row{name: w.title + ", " + mountTitles[m], unit: w.unit, value: "juicefs/" + w.key + "/" + m + cpu}
 				if cpu != "" {

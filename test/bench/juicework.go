@@ -1,5 +1,5 @@
-// The work of programs on a mount: one process per kind of work, by system calls, so that it is the
-// same on all mounts.
+// The work of programs on a mount: one process per kind of work, by system calls, so that all
+// mounts get the same work.
 
 package main
 
@@ -138,8 +138,8 @@ func createFiles(dir string, n, threads int) (float64, error) {
 }
 
 // retryInterrupted repeats a system call that a signal has interrupted: Go's scheduler sends
-// signals, and JuiceFS's mount gives up a request if its caller gets one. done is the error if the
-// interrupted attempt had succeeded.
+// signals, and JuiceFS's mount gives up a request if its caller gets a signal. done is the error if
+// the interrupted attempt had succeeded.
 func retryInterrupted(do func() error, done error) error {
 	err := do()
 	for interrupted := false; ; err = do() {
@@ -192,7 +192,7 @@ func listFiles(dir string, n, _ int) (float64, error) {
 	return float64(n), nil
 }
 
-// walkFiles stats all files in a tree, like find, and opens none.
+// walkFiles stats all files in a tree, like find, and opens no file.
 func walkFiles(dir string, n, _ int) (float64, error) {
 	seen := 0
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -39,9 +39,9 @@ import (
 type config struct {
 	dir      string // parent of the served directory; empty: in memory
 	disk     string // parent of the disk group's directory
-	out      string // for JSON and SVG; empty: none
+	out      string // for JSON and SVG; empty: no files
 	cpus     string
-	place    string // comma-separated names of places; in a bed: one
+	place    string // comma-separated names of places; in a bed: one place
 	against  string // a revision or a directory with both commands; empty: measure bars
 	other    string // the directory with the other commands
 	rows     string
@@ -137,7 +137,7 @@ func main() {
 	exit(run(ctx, c))
 }
 
-// outside builds the other commands, which may need the network, and runs the rest inside.
+// outside builds the other commands, which may need the network, and runs everything else inside.
 func outside(ctx context.Context, c config) error {
 	if c.against == "" {
 		return runInside(c.cpus)

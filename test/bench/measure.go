@@ -61,7 +61,7 @@ func (b *bed) measureLatency(ctx context.Context) error {
 	})
 }
 
-// reading returns a stream of READs for use beside a measurement of at most most.
+// reading returns a stream of READs to run during a measurement of at most most.
 func reading(from target, most time.Duration) job {
 	return job{target: from, tests: "read", depth: 8, time: most + time.Second}
 }
@@ -87,7 +87,7 @@ func (b *bed) whileRunning(ctx context.Context, j job, f func() error) error {
 	return f()
 }
 
-// measureTail measures alone and beside a stream of READs over the same transport.
+// measureTail measures alone and during a stream of READs over the same transport.
 func (b *bed) measureTail(ctx context.Context) error {
 	j := job{tests: "getattr", depth: 8}
 	return b.each(func() error {

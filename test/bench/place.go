@@ -1,5 +1,5 @@
-// The places of the two ends: on the same CPUs, on one CPU each, or in two networks with a delay
-// between them.
+// The places of the two ends: on the same CPUs, on one CPU each, or in two networks joined by a
+// delayed path.
 
 package main
 
@@ -29,7 +29,7 @@ var sharedOnly = []string{"veth", "rnic", "roce", "cost", "disk", "juicefs", "ju
 type ends struct {
 	server, client []string // words before a command
 	host           string   // the address of the servers
-	peer           string   // address of raw TCP's other end; empty: nfsrdma bench starts one
+	peer           string   // address of raw TCP's other end; empty: nfsrdma bench starts that end
 	stopPeer       func()   // nil: no other end was started
 	wire           *wire    // nil: no delayed path
 }

@@ -165,8 +165,8 @@ var rnicRows = []row{
 	{"RDMA Write 1 MiB", mib, "rnic/write/1048576/8", "rnic/raw", "raw TCP", 0, false},
 	{"RDMA Read 1 MiB", mib, "rnic/read/1048576/8", "rnic/write/1048576/8", "RDMA Write", 0.9, false},
 	{"RDMA Read 64 KiB", mib, "rnic/read/65536/8", "rnic/write/65536/8", "RDMA Write", 0.9, false},
-	// With eight in flight, Reads wait one round trip per eight, unlike Writes. A deeper queue
-	// shows their throughput at this size.
+	// With eight Reads in flight, Reads wait one round trip per eight, unlike Writes. A deeper
+	// queue shows the throughput of Reads at this size.
 	{"RDMA Read 4 KiB", mib, "rnic/read/4096/8", "rnic/write/4096/8", "RDMA Write", 0, false},
 	{"RDMA Read 4 KiB, 64 in flight", mib, "rnic/read/4096/64", "rnic/write/4096/64", "RDMA Write", 0.9, false},
 	{"RDMA Write 4 KiB", mib, "rnic/write/4096/8", "rnic/raw", "raw TCP", 0.4, false},

@@ -30,7 +30,7 @@ type wire struct {
 	start     time.Time
 }
 
-// openWire joins the networks, by netem if the kernel has it, otherwise by a forwarder.
+// openWire joins the networks, by netem if the kernel has netem, otherwise by a forwarder.
 func (b *bed) openWire() error {
 	enter, err := b.pair()
 	if err != nil {

@@ -35,8 +35,8 @@ func (c *Conversation) Startup() (request, reply mpa.Frame, m Modes, err error) 
 // An FPDU is one framed DDP segment.
 type FPDU struct {
 	FromInitiator bool
-	Packet        int // number of the packet that completed it
-	End           int // stream offset of the byte after it
+	Packet        int // number of the packet that completed the FPDU
+	End           int // stream offset of the byte after the FPDU
 	Header        ddp.Header
 	Op            rdmap.Opcode
 	Payload       []byte
@@ -83,7 +83,7 @@ func (c *Conversation) FPDUs(fromInitiator bool) ([]FPDU, error) {
 // A Message is an RDMAP message with its segments joined.
 type Message struct {
 	FromInitiator bool
-	Packet        int        // number of the packet that completed it
+	Packet        int        // number of the packet that completed the message
 	Header        ddp.Header // of its first segment
 	Op            rdmap.Opcode
 	Payload       []byte

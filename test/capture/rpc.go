@@ -15,7 +15,7 @@ import (
 type RPC struct {
 	FromInitiator bool // a call, because no backchannel calls occur
 	Packet        int
-	Send          []byte // header and the bytes after it
+	Send          []byte // header and the bytes after the header
 	Header        *rpcrdma.Header
 	Msg           chunks.Message // the RPC message without the chunks' items
 }

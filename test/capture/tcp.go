@@ -1,4 +1,4 @@
-// The TCP connections in a capture, reassembled, and those that speak MPA.
+// The TCP connections in a capture, reassembled, and the connections that speak MPA.
 
 package capture
 
@@ -85,7 +85,8 @@ func (t *tracker) packet(number int, p gopacket.Packet) {
 	}
 }
 
-// open starts a half connection at its SYN. It replaces an earlier one with the same ports.
+// open starts a half connection at its SYN. The new half connection replaces an earlier one with
+// the same ports.
 func (t *tracker) open(addrs, ports gopacket.Flow, tcp *layers.TCP) {
 	h := &half{name: fmt.Sprintf("%v:%v", addrs, ports), next: tcp.Seq + 1, held: map[uint32][]byte{}}
 	if tcp.ACK {

@@ -25,8 +25,8 @@ const module = "github.com/nfsrdma/nfsrdma/"
 
 var writing sync.Mutex
 
-// Proves declares that t proves these rows: it fails if one of them is violated. The claim counts
-// if t ends without failing or being skipped. An unknown row fails t.
+// Proves declares that t proves these rows: t fails if one of the rows is violated. The claim
+// counts if t ends without failing or being skipped. An unknown row fails t.
 func Proves(t testing.TB, ids ...string) {
 	t.Helper()
 	if len(ids) == 0 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Claims lists for each row the tests that have proven it, in order.
+// Claims lists for each row the tests that have proven the row, in order.
 type Claims map[string][]string
 
 // ReadClaims reads the claims of a run from a directory.
@@ -113,7 +113,7 @@ This page is generated:
 
 `
 
-// counts has the numbers of rows of one source, or of all.
+// counts has the numbers of rows of one source, or of all sources.
 type counts struct{ must, proven, excepted, may, mayProven int }
 
 // count counts the rows of a source, or all rows for "".
@@ -162,7 +162,7 @@ func Document(rows []Row, exceptions map[string]string, claims Claims) []byte {
 	return []byte(b.String())
 }
 
-// section writes the rows for which last returns a text, under a title if it is not empty.
+// section writes the rows for which last returns a text, under a title if title is not empty.
 func section(b *strings.Builder, rows []Row, title, column string, last func(Row) string) {
 	first := true
 	for _, r := range rows {

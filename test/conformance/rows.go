@@ -64,7 +64,7 @@ var Exceptions = sync.OnceValue(func() map[string]string {
 })
 
 // table parses a file with n tab-separated fields per line after a header line. The files are
-// embedded, so an invalid one is a bug and panics.
+// embedded, so an invalid file is a bug and panics.
 func table(name string, n int) [][]string {
 	b, err := tables.ReadFile(name)
 	if err != nil {

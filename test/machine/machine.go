@@ -12,7 +12,7 @@ import (
 )
 
 // Skip skips a test with a line about the missing requirement, for the end of ./test/run. With
-// CI=true, where all requirements must be met, it fails the test.
+// CI=true, where all requirements must be met, Skip fails the test.
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

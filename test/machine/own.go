@@ -1,5 +1,5 @@
-// Ports and addresses reserved for a test: go test runs several packages concurrently, and each of
-// them listens.
+// Ports and addresses reserved for a test: go test runs several packages concurrently, and each
+// package listens.
 
 package machine
 
@@ -23,8 +23,8 @@ var wellKnown = []int{20048, 20049, 18515}
 // tries limits the ports or addresses tried before the test fails. Nearly always the first is free.
 const tries = 1000
 
-// reserve reserves a name until release is called. release is nil if another process has it. Each
-// network namespace has one set of abstract socket names, as of ports, and the kernel frees a
+// reserve reserves a name until release is called. release is nil if another process has the name.
+// Each network namespace has one set of abstract socket names, as of ports, and the kernel frees a
 // killed process's names.
 func reserve(name string) (release func(), err error) {
 	l, err := net.Listen("unix", "@nfsrdma-test/"+name)

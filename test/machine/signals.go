@@ -10,7 +10,7 @@ import (
 )
 
 // HeedSignals makes programs started by the test process begin with the default action for these
-// signals. An ignored signal stays ignored across execve(2); a caught one does not.
+// signals. An ignored signal stays ignored across execve(2); a caught signal does not.
 func HeedSignals(signals ...syscall.Signal) {
 	for _, s := range signals {
 		if signal.Ignored(s) {

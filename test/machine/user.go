@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// NeedRoot skips a test unless it is run by root and all the programs exist. why says what is then
-// not tested.
+// NeedRoot skips a test unless it is run by root and all the programs exist. why is the part that a
+// skip leaves untested.
 func NeedRoot(t testing.TB, why string, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,7 +24,7 @@ func NeedRoot(t testing.TB, why string, programs ...string) {
 	}
 }
 
-// AsUser runs f as another user. Goroutines started by f run as root. Without root it skips the
+// AsUser runs f as another user. Goroutines started by f run as root. Without root AsUser skips the
 // test.
 func AsUser(t testing.TB, uid uintptr, f func()) {
 	t.Helper()

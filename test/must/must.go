@@ -1,4 +1,4 @@
-// Conditions that a test needs to continue: it fails at the line of the call.
+// Conditions that a test needs to continue: the test fails at the line of the call.
 
 // Package must has the conditions common to all packages' tests, each as a call that ends the test
 // if it is not met. It imports none of our packages.

@@ -38,7 +38,7 @@ func takeScreens(ctx context.Context) (err error) {
 	if _, err := exec.LookPath(browser); err != nil {
 		return err
 	}
-	// The clients must end before their server, because they would wait for it.
+	// The clients must end before their server, because clients would wait for an ended server.
 	ctx, endClients := context.WithCancel(ctx)
 	serving, endServer := context.WithCancel(context.WithoutCancel(ctx))
 	s := &stage{failed: make(chan error, 1+len(loads))}

@@ -1,4 +1,5 @@
-// Compares each step's outcome with the model's permitted outcomes, and applies it to the model.
+// Compares each step's outcome with the model's permitted outcomes, and applies the outcome to the
+// model.
 
 package several
 
@@ -180,7 +181,7 @@ func (m *model) name(s Step, o Outcome) string {
 	return ""
 }
 
-// listed compares a listing. A mount may have cached it, so names may be missing or gone.
+// listed compares a listing. A mount may have cached the listing, so names may be missing or gone.
 func (m *model) listed(s Step, o Outcome) string {
 	want := m.listing()
 	k := m.kinds[s.Actor]
@@ -193,7 +194,7 @@ func (m *model) listed(s Step, o Outcome) string {
 				return fmt.Sprint("names of ", want)
 			}
 		}
-		for name := range m.ever { // a listing answers for all names, including absent ones
+		for name := range m.ever { // a listing answers for all names, also for absent names
 			key := nameKey{s.Actor, name}
 			m.seen[key] = append(m.seen[key], m.names[name])
 			if k.Absent && !slices.Contains(o.Names, name) {
@@ -240,7 +241,7 @@ func (m *model) changeFile(s Step, f *opened, o Outcome) string {
 	case FChmod:
 		m.change(s.Actor, ino, true, func(v *version) { v.mode = uint32(s.Val) })
 	case FTimes:
-		// Our mount delays the times of a file that it is creating, like its data.
+		// Our mount delays the times of a file that it is creating, as it delays the data.
 		atOnce := ino.maker != s.Actor || !m.kinds[s.Actor].Unasked
 		set := int64(s.Val)
 		if !atOnce && ino.links == 0 && ino.remover != s.Actor {

@@ -24,7 +24,7 @@ const sizeBefore = 5000
 // A change is a way to change a file.
 type change struct {
 	name  string
-	flags string // for open file 2, "" without one
+	flags string // for open file 2; "": no open file
 	steps []Step
 }
 

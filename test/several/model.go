@@ -13,15 +13,15 @@ type Kind struct {
 	NoCache bool // a mount with noac: like local, but its writes may wait for close
 	Command bool // has only Cat, CopyIn, Rename, Unlink and Stat, each with a call to the server
 	NoLocks bool // the actor's locks do not affect others, so the actor takes none
-	// Absent: a mount that caches absent names for some time: names it has looked up, and for a
-	// second all names that it has not seen in the directory.
+	// Absent: a mount that caches absent names for some time: names that it has looked up, and for
+	// a second all names that it has not seen in the directory.
 	Absent bool
 	// Unasked: our mount. It lists a directory after lookups of several names in it, and so may
 	// have a name's old binding without a step that used it. With noac, steps that are not among
 	// asking may use its cached size and pages, because FUSE sends no request for them, or the
 	// server's reply has no attributes.
 	Unasked bool
-	// Kernel: Linux's client. It keeps its pages while it has the file open for writing, except
+	// Kernel: Linux's client. It keeps a file's pages while the file is open for writing, except
 	// under locks, and ACLs even under locks. It appends at its cached end. A create does not
 	// truncate a file for which it has no cached name.
 	Kernel bool
@@ -93,7 +93,7 @@ type model struct {
 	names map[string]*inode
 	files map[fdKey]*opened
 	// seen has the bindings of a name that an actor may have cached, nil for an absent name. It is
-	// empty if the actor has neither looked it up nor listed it.
+	// empty if the actor has neither looked up nor listed the name.
 	seen map[nameKey][]*inode
 	ever map[string]bool // names that ever existed
 	op   Op              // the current step
@@ -134,7 +134,7 @@ func (m *model) absent(actor int, name string) bool {
 func (m *model) removed(actor int, name string, ino *inode) {
 	ino.remover = actor
 	if ino.maker >= 0 && ino.maker != actor && m.kinds[ino.maker].Unasked {
-		for i := range ino.versions { // our mount may still delay the times that it has set
+		for i := range ino.versions { // our mount may still delay the times that the mount has set
 			ino.versions[i].time = anyTime
 		}
 	}
@@ -157,7 +157,7 @@ func (m *model) noteLookup(actor int, name string) {
 	m.seen[nameKey{actor, name}] = []*inode{m.names[name]}
 }
 
-// bind changes a name's file, possibly to none, for an actor.
+// bind changes a name's file, possibly to no file, for an actor.
 func (m *model) bind(actor int, name string, ino *inode) {
 	was := m.names[name]
 	if was != nil {
@@ -271,8 +271,8 @@ func (m *model) permitted(actor int, ino *inode) []version {
 	return ino.versions[m.oldest(actor, ino):]
 }
 
-// stale reports whether the server may have lost the file for an actor: it was removed, and the
-// actor has not kept it.
+// stale reports whether the server may have lost the file for an actor: the file was removed, and
+// the actor has not kept it.
 func (m *model) stale(f *opened) bool {
 	if f.lost {
 		return true

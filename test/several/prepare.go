@@ -1,4 +1,4 @@
-// Adjusts the steps of a schedule to the model, or skips them.
+// Adjusts the steps of a schedule to the model, or skips steps.
 
 package several
 

@@ -36,7 +36,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// Process adds an actor in a directory, as a process with this program. Close ends it.
+// Process adds an actor in a directory, as a process with this program. World.Close ends the
+// process.
 func (w *World) Process(k Kind, root string) error {
 	if !called.Load() {
 		return errors.New("this program does not call several.Main")

@@ -99,8 +99,8 @@ func (m *model) attributes(actor int, ino *inode, may []version, o Outcome) bool
 	return mode && time && (len(may) > 1 || ino.dirty == actor)
 }
 
-// mapped compares a mapping's bytes with an older, shorter version: zeros follow its end up to the
-// end of the page, then faults.
+// mapped compares a mapping's bytes with an older, shorter version: zeros follow the version's end
+// up to the end of the page, then faults.
 func mapped(s Step, may []version, o Outcome) bool {
 	padded := false
 	for i, v := range may {

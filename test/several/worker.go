@@ -170,7 +170,7 @@ func (w *Worker) name(dir string, s Step) Outcome {
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
-	// A file removed while open has a hidden name until it is closed.
+	// A file removed while open has a hidden name until the file is closed.
 	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, ".nfs") })
 	slices.Sort(names)
 	o := w.outcome(0, err)

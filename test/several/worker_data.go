@@ -105,7 +105,7 @@ func all(buf []byte, read func([]byte) (int, error)) (n int, err error) {
 	return n, nil
 }
 
-// through makes the kernel move bytes to a pipe, and reads them there.
+// through makes the kernel move bytes to a pipe, and reads the bytes from the pipe.
 func (w *Worker) through(fd int, s Step) (data []byte, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

@@ -106,7 +106,7 @@ func (l *load) ended() bool {
 	return l.state.ended
 }
 
-// repeat calls once at least one time, and then until the time is over or another worker fails.
+// repeat calls once, and repeats the call until the time is over or another worker fails.
 func (w *worker) repeat(ctx context.Context, once func(*worker, context.Context) error) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, callTimeout)

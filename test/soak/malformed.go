@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// malformedWait limits the life of one of these connections.
+// malformedWait limits the life of a malformed connection.
 const malformedWait = 2 * time.Second
 
 // malformed makes one malformed connection. It only checks that the server accepts the next
@@ -34,7 +34,7 @@ func (w *worker) malformed(ctx context.Context) error {
 	case 1:
 		c.(*net.TCPConn).CloseWrite()
 		fallthrough
-	default: // until the server closes it, or this end
+	default: // until the server or this end closes the connection
 		io.Copy(io.Discard, c)
 	}
 	return nil

@@ -40,7 +40,7 @@ func parseStartup(b []byte, dir int) (*startup, int, error) {
 }
 
 // inlineSizes parses the private data of RFC 8797: the sizes that its sender sends and receives in
-// one Send, and whether it accepts Send with Invalidate.
+// one Send, and whether the sender accepts Send with Invalidate.
 func (s *startup) inlineSizes() (send, receive int, invalidate bool) {
 	p := s.private
 	for i := 0; i+8 <= len(p); i++ {

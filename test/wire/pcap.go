@@ -13,8 +13,8 @@ import (
 	"slices"
 )
 
-// chunk is a run of stream bytes, with the number of the frame that completed it. The bytes MUST
-// NOT be kept.
+// chunk is a run of stream bytes, with the number of the frame that completed the run. The bytes
+// MUST NOT be kept.
 type chunk struct {
 	frame int
 	dir   int // 0: from the side that opened the connection

@@ -42,7 +42,7 @@ type header struct {
 	rpc                         []byte
 }
 
-// words parses 32-bit words and records if there were too few.
+// words parses 32-bit words and records if there were too few words.
 type words struct {
 	b   []byte
 	bad bool

@@ -21,7 +21,7 @@ type pendingRead struct {
 	left   int
 }
 
-// rules checks one connection. The side that opened it is the requester.
+// rules checks one connection. The side that opened the connection is the requester.
 type rules struct {
 	r     *Report
 	calls map[uint32]*call

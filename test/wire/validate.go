@@ -26,7 +26,7 @@ func (v Violation) String() string {
 type Report struct {
 	Violations []Violation
 
-	// Counts of the checked items, so that a test can verify that there were some.
+	// Counts of the checked items, so that a test can verify that items were checked.
 	Connections, CRCOn, FPDUs              int
 	Calls, Replies, Errors                 int
 	Writes, Reads, LongCalls, LongReplies  int
@@ -112,7 +112,7 @@ type conn struct {
 	plain bool // the first bytes were not MPA's
 	crc   bool
 	wrong [2]bool // a CRC from this side was wrong
-	cut   bool    // siw has ended it for a CRC that was right
+	cut   bool    // siw has ended the connection for a right CRC
 	dead  bool    // the remaining bytes cannot be parsed
 }
 

@@ -41,7 +41,7 @@ func (p *Printer) expand(format string, f *Stat, end string, printable bool) err
 			}
 			b.WriteByte('%')
 			continue
-		case letter == "C": // NFSv3 has none
+		case letter == "C": // NFSv3 has no security context
 			failure = session.Finished{Text: "failed to get security context of " + text.QuoteNeeded(f.Arg) + ": " + cli.Reason(syscall.ENODATA)}
 		case (letter == "H" || letter == "L") && format != "" && strings.Contains("dr", format[:1]):
 			letter, format = letter+format[:1], format[1:]

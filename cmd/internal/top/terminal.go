@@ -107,7 +107,7 @@ func (t *terminal) readKeys() {
 	}
 }
 
-// size returns the screen's size, or the smallest usual size if the terminal has none.
+// size returns the screen's size, or the smallest usual size if the terminal has no size.
 func (t *terminal) size() (width, height int) {
 	w, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || w.Col == 0 || w.Row == 0 {

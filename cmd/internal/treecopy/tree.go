@@ -87,7 +87,7 @@ type Source interface {
 	NextData(off int64) (start, end int64, ok bool, err error)
 	// Size returns the current size.
 	Size() (int64, error)
-	// ACLs returns the file's ACLs, or errors.ErrUnsupported if its file system has none.
+	// ACLs returns the file's ACLs, or errors.ErrUnsupported if its file system has no ACLs.
 	ACLs(ctx context.Context) (nfsclient.ACLs, error)
 }
 
@@ -130,7 +130,7 @@ type Dir interface {
 	// like /dev/stdout.
 	Follow(ctx context.Context, name string) (d Dir, base string, inPlace bool, err error)
 	Sub(ctx context.Context, m Meta) (Dir, error)
-	// ACLs returns the ACLs of m, or errors.ErrUnsupported if its file system has none.
+	// ACLs returns the ACLs of m, or errors.ErrUnsupported if its file system has no ACLs.
 	ACLs(ctx context.Context, m Meta) (nfsclient.ACLs, error)
 	// Open opens a file for reading.
 	Open(ctx context.Context, m Meta) (Source, error)

@@ -1,4 +1,4 @@
-// Client locks: NLM and NSM beside NFS, and their registration.
+// Client locks: NLM and NSM in addition to NFS, and their registration.
 
 package program
 

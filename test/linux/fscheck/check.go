@@ -96,7 +96,7 @@ func holds(path string, want []byte) error {
 	return same(filepath.Base(path), got, want)
 }
 
-// same reports the first difference between two contents, without printing them.
+// same reports the first difference between two contents, without printing the contents.
 func same(what string, got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil

@@ -15,7 +15,8 @@ import (
 )
 
 // Model runs n random operations on a directory and compares each outcome with a model's. The same
-// seed gives the same operations. The error has the seed, the operation and the preceding ones.
+// seed gives the same operations. The error has the seed, the operation and the preceding
+// operations.
 func Model(e Env, seed uint64, n int) error {
 	m := &model{e: e, rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*node{}}
 	defer m.shutAll()
@@ -235,7 +236,7 @@ func (m *model) rename() error {
 	if err != nil {
 		return err
 	}
-	// Both names of one file stay (POSIX).
+	// If from and to are names of one file, both names stay (POSIX).
 	if m.names[to] != n {
 		delete(m.names, from)
 		m.names[to] = n

@@ -158,8 +158,8 @@ func deep(e Env) error {
 	return os.RemoveAll(e.Dir)
 }
 
-// unlinkOpen checks that a removed file stays usable while it is open: the client renames it until
-// it is closed.
+// unlinkOpen checks that a removed file stays usable while it is open: the client renames the file
+// until the file is closed.
 func unlinkOpen(e Env) error {
 	f, err := os.Create(e.path("f"))
 	if err != nil {

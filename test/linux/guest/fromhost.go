@@ -40,7 +40,8 @@ func (g *Guest) FromHost(ctx context.Context, name string) (command string, err 
 	return fmt.Sprintf("/tmp/host/%s --library-path /tmp/host /tmp/host/%s", loader, filepath.Base(path)), nil
 }
 
-// copyIn copies one file unless it exists already, because programs may be running from it.
+// copyIn copies one file unless the file exists in the guest, because programs may be running from
+// it.
 func (g *Guest) copyIn(ctx context.Context, from string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {

@@ -33,7 +33,7 @@ type Config struct {
 	MTU      int   // of the network, 0: DefaultMTU; the user network has 1500
 
 	// Device is the tap device, which determines the addresses: for example an ended guest's.
-	// Empty: the next free one.
+	// Empty: the next free device.
 	Device string
 
 	shell bool // the console is the terminal

@@ -25,7 +25,7 @@ import (
 type Network struct {
 	Host   string // this machine's address for the guest
 	Listen string // this machine's listening address for the guest
-	Guest  string // the guest's address; this machine reaches it only over a tap
+	Guest  string // the guest's address; this machine reaches the address only over a tap
 	Device string // the tap device's name on this machine, "" with the user network
 
 	tap      *tap

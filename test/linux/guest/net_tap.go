@@ -29,16 +29,16 @@ var subnets = netip.MustParsePrefix("198.18.0.0/15")
 // matters on an emulated CPU.
 const DefaultMTU = 9000
 
-// tap is an open device. The kernel removes it with its last descriptor.
+// tap is an open device. The kernel removes the device with its last descriptor.
 type tap struct {
 	file *os.File
 	name string
-	host netip.Addr // our address; the guest has the next one
+	host netip.Addr // our address; the guest has the next address
 	mtu  int
 }
 
-// openTap makes the device named in cfg, or one with the next free number, sets its address and
-// brings it up.
+// openTap makes the device named in cfg, or a device with the next free number, sets its address
+// and brings it up.
 func openTap(cfg Config) (t *tap, err error) {
 	var busy []*tap // held open so that the kernel chooses another number
 	defer func() {

@@ -55,7 +55,7 @@ func arguments(cfg Config, net *Network, dir, accel string) []string {
 var kvmBroken atomic.Bool
 
 // kvmUsable asks the kernel for a virtual machine, because a device node alone proves little. Even
-// then only the first boot decides.
+// with a virtual machine only the first boot decides.
 var kvmUsable = sync.OnceValue(func() bool {
 	if os.Getenv("NFSRDMA_LINUX_ACCEL") == "tcg" {
 		return false

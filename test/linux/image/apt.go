@@ -197,7 +197,7 @@ func (a *apt) tryFetch(pkgs []string) (map[string]string, error) {
 	return files, nil
 }
 
-// download runs apt-get in the cache directory; it verifies the hashes.
+// download runs apt-get in the cache directory; apt-get verifies the hashes.
 func (a *apt) download(pkgs []string) error {
 	args := a.opts(append([]string{"-qq", "download"}, pkgs...)...)
 	_, err := run(a.ctx, nil, "env", append([]string{"-C", a.debs, "apt-get"}, args...)...)

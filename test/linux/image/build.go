@@ -16,7 +16,7 @@ import (
 type builder struct {
 	ctx    context.Context
 	log    Log
-	cache  string // everything of ours
+	cache  string // all downloads, builds and images
 	dir    string // the image directory
 	series string
 

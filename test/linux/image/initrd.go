@@ -59,7 +59,7 @@ func (b *builder) writeInitrd(sysroot, linux string, siw siwModules) error {
 	return f.Close()
 }
 
-// scripts adds the files of rootfs/ under their paths; those in init and bin are executable.
+// scripts adds the files of rootfs/ under their paths; the files in init and bin are executable.
 func (in *initrd) scripts() error {
 	in.link("etc/mtab", "/proc/mounts")
 	for _, name := range []string{"etc/exports", "var/lib/nfs/etab", "var/lib/nfs/rmtab"} {

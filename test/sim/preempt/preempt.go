@@ -12,7 +12,7 @@ import (
 // generator's values depend only on the seed.
 var state, mask atomic.Uint64
 
-// Seed starts a run in which about one in every Points yields; 0: none.
+// Seed starts a run in which about one in every Points yields; every 0: none.
 func Seed(seed uint64, every int) {
 	mask.Store(uint64(every))
 	if every == 0 {

@@ -168,9 +168,9 @@ type Terminated struct{ term.Terminate }
 
 func (e *Terminated) Error() string { return "terminated: " + e.Code.String() }
 
-// Next returns the server's next message. Meanwhile it answers RDMA Reads and accepts RDMA Writes.
-// The error is io.EOF if the connection has ended silently, or a *Terminated. Violations of a MUST
-// NOT fail the test.
+// Next returns the server's next message. While it waits, it answers RDMA Reads and accepts RDMA
+// Writes. The error is io.EOF if the connection has ended silently, or a *Terminated. Violations of
+// a MUST NOT fail the test.
 func (p *Peer) Next() ([]byte, error) {
 	p.T.Helper()
 	if err := p.err; err != nil {

@@ -26,7 +26,7 @@ const Export = "/rig"
 // Config configures a Server. The zero value serves an empty memfs.
 type Config struct {
 	Host   string       // address to listen on; "": 127.0.0.1
-	RoCE   *rnic.Device // serves RDMA by this device instead of an iWARP one, on port 20049 of Host
+	RoCE   *rnic.Device // serves RDMA by this device instead of iWARP, on port 20049 of Host
 	Dir    string       // serve this directory; "": a file tree in memory
 	FS     osfs.Options // of Dir
 	Device rnic.DeviceConfig

@@ -40,7 +40,7 @@ type Tap struct {
 }
 
 // New listens on a free port of a local address and forwards connections to upstream. With a
-// capture it records them; the caller closes the capture after the tap.
+// capture it records all bytes; the caller closes the capture after the tap.
 func New(listen, upstream string, capture *Capture) (*Tap, error) {
 	lc := net.ListenConfig{Control: limit(pathMSS(upstream))}
 	ln, err := lc.Listen(context.Background(), "tcp4", net.JoinHostPort(listen, "0"))

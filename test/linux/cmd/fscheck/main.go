@@ -29,7 +29,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the random operations")
 	names := flag.Int("names", 0, "count the names of the directory, instead of the checks")
 	flag.Parse()
-	// Modes are compared with the requested ones.
+	// Modes are compared with the requested modes, so no umask may change them.
 	syscall.Umask(0)
 	ok := false
 	switch {

@@ -51,7 +51,7 @@ func serve(address, dir string) error {
 	return several.Serve(dir, c, c)
 }
 
-// check runs schedules until one fails, or the whole matrix.
+// check runs schedules until a schedule fails, or the whole matrix.
 func check(args []string) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	seed := flags.Uint64("seed", 1, "of the first schedule")
@@ -88,7 +88,7 @@ func check(args []string) error {
 	return errors.Join(err, w.Close())
 }
 
-// random runs schedules until one fails.
+// random runs schedules until a schedule fails.
 func random(w *several.World, seed uint64, steps int) error {
 	var failed error
 	taken, err := w.Check(seed, steps, func(failure error) bool {
@@ -99,7 +99,7 @@ func random(w *several.World, seed uint64, steps int) error {
 	return errors.Join(failed, err)
 }
 
-// all runs cells of the matrix and prints the failing ones.
+// all runs cells of the matrix and prints the failing cells.
 func all(w *several.World, seed uint64, every int) error {
 	var pairs [][2]int
 	for looker := range w.Kinds {
