@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A callerRights caches one caller's rights, as the server granted them. It is valid while the
-// attributes are trusted and the ctime is unchanged: changes of mode, owner or ACL move the ctime.
-// keepRights moves it along after our other operations.
+// A callerRights caches one caller's rights, as the server granted them. The cache is valid while
+// the attributes are trusted and the ctime is unchanged, because changes of mode, owner or ACL move
+// the ctime. Our other operations move the ctime too, so keepRights then updates the cached ctime.
 type callerRights struct {
 	caller *caller
 	bits   uint32
@@ -55,8 +55,7 @@ func rights(t nfs3.FileType, mask uint32) (bits uint32) {
 	return bits
 }
 
-// cachedRights returns the cached rights of the caller to n; ok is false if the server has to be
-// asked.
+// cachedRights returns the caller's cached rights to n; ok is false if only the server knows them.
 func (r *request) cachedRights(n *node) (bits uint32, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,9 +114,9 @@ const walkTime = 10 * time.Second
 var clockOrigin = time.Now()
 
 // mayReach returns an error if the caller has no right to search the directory of n. It asks only
-// shortly after search rights have changed. chmod holds the kernel's lock of the directory, so the
-// kernel hears of the change only after chmod returns. Until then it resolves names without asking
-// us, and earlier resolved opens may still arrive.
+// shortly after search rights have changed. The kernel holds its lock of the directory during
+// chmod, so our notice reaches it only after chmod. Before the notice the kernel resolves names
+// without asking us, and opens of such names may still arrive.
 func (r *request) mayReach(n *node) error {
 	dir := r.fs.table.revoked(n)
 	if dir == nil {
@@ -126,8 +125,8 @@ func (r *request) mayReach(n *node) error {
 	return r.may(dir, nfs3.AccessLookup)
 }
 
-// revoked returns the directory of n if callers without the search right may have resolved names in
-// it. It returns nil if n has several names: the name used for this open is unknown.
+// revoked returns the directory of n if callers may have resolved names there after losing the
+// search right. It returns nil if n has several names: the name used for this open is unknown.
 func (t *table) revoked(n *node) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()

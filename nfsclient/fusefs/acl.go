@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A knownACL caches an object's ACLs. It is valid while the attributes are trusted and mode and
-// ctime are unchanged: a change of an ACL moves the ctime. keepRights moves it along after our
-// other operations. access is empty if the object has only a mode.
+// A knownACL caches an object's ACLs. The cache is valid while the attributes are trusted and mode
+// and ctime are unchanged, because an ACL change moves the ctime. After our other operations
+// keepRights updates the cached ctime. access is empty if the object has only a mode.
 type knownACL struct {
 	access, def posixacl.ACL
 	err         error // the server has no ACLs for this object
@@ -23,8 +23,7 @@ type knownACL struct {
 	mode        uint32
 }
 
-// cachedACL returns the cached ACLs of n, or nil if the server has to be asked. The caller holds
-// n.mu.
+// cachedACL returns the cached ACLs of n, or nil if none are valid. The caller holds n.mu.
 func (n *node) cachedACL() *knownACL {
 	if !n.acl.of(&n.attr) || n.ttl(time.Now()) <= 0 {
 		return nil
@@ -43,7 +42,7 @@ func deniesSearch(acl posixacl.ACL) bool {
 
 // fetchSearchACL fetches the ACL of dir if its mode lets all users search it. The kernel must not
 // walk through dir without asking if the ACL excludes users. This costs one call for each
-// directory. searchVaries handles a failed call.
+// directory. If the call fails, searchVaries treats the ACL as unknown.
 func (r *request) fetchSearchACL(dir *node) {
 	if r.fs.opt.NoACL || !r.fs.manyUsers() || r.fs.opt.LookupCache == LookupNone {
 		return
@@ -117,8 +116,9 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	dir := n.isDir()
 	set := nfsclient.ACLs{Access: acl}
 	if dir || isDefault || len(acl) == 0 {
-		// One call sets both lists of a directory, and removing an access ACL means setting the
-		// mode's. Ask the server first, so that this call does not undo changes by other clients.
+		// One SETACL sets both lists of a directory, and removing an access ACL means setting the
+		// ACL equivalent to the mode. Fetch the ACLs first, so that SETACL does not undo other
+		// clients' changes.
 		is, attr, _, err := r.askACL(n)
 		if err != nil {
 			return err
@@ -138,8 +138,8 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	return r.callSetACL(n, set, dir)
 }
 
-// writeBeforeACL sends written data and the deferred SETATTR: the following call may take the
-// writer's right to send them.
+// writeBeforeACL sends written data and the deferred SETATTR: after the SETACL the writer may lack
+// the right to send them.
 func (r *request) writeBeforeACL(n *node) error {
 	if err := r.fs.sendDeferred(r, n); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (r *request) callSetACL(n *node, acls nfsclient.ACLs, dir bool) error {
 
 // newMode returns the mode for a program's new object in dir. The kernel leaves the umask to us
 // (FUSE_DONT_MASK), because a default ACL of dir replaces it. That ACL, limited to the requested
-// bits, then becomes the object's ACL. The server computes the same. Its result must not depend on
-// receiving the mode with the call or in a later SETATTR.
+// bits, then becomes the object's ACL. The server computes the same ACL, so the result is the same
+// whether the mode arrives in the call or in a later SETATTR.
 func (r *request) newMode(dir *node, mode, umask uint32) (uint32, error) {
 	mode &= 0o7777
 	if r.fs.opt.NoACL {

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An attrPoller is the polling goroutine. It runs while files are open.
+// An attrPoller is the polling goroutine. The goroutine runs while files are open.
 type attrPoller struct {
 	mu      sync.Mutex // guards all below
 	running bool
@@ -26,7 +26,7 @@ type attrPoller struct {
 // pollOpenFiles starts the polling goroutine unless it runs.
 func (f *fileSystem) pollOpenFiles() {
 	if f.regs.max <= 0 {
-		return // the kernel asks at each read
+		return // no polling: the kernel fetches attributes at each read
 	}
 	w := &f.poller
 	w.mu.Lock()
@@ -40,8 +40,8 @@ func (f *fileSystem) pollOpenFiles() {
 	}
 }
 
-// pollsMost bounds concurrent polls. One poll waits while the kernel fills a page of its file;
-// others continue meanwhile.
+// pollsMost bounds concurrent polls. A poll may wait while the kernel fills a page of the polled
+// file; other polls continue.
 const pollsMost = 16
 
 // pollLoop polls until no file is open.
@@ -78,7 +78,7 @@ func (f *fileSystem) pollLoop() {
 				if left <= 0 {
 					f.pollAttrs(w.ctx, n, who)
 				}
-				if !n.isRead() { // a notice would void a short READ
+				if !n.isRead() { // a notice now would make the kernel ignore a short READ
 					_, _ = f.showSize(w.ctx, who, n)
 				}
 				n.polling.Store(false)
@@ -88,8 +88,8 @@ func (f *fileSystem) pollLoop() {
 	}
 }
 
-// pollAttrs fetches the attributes of a file with an opener's credentials. It drops errors: the
-// next operation on the file meets them too.
+// pollAttrs fetches the attributes of a file with an opener's credentials. It drops errors, because
+// the next operation on the file gets them too.
 func (f *fileSystem) pollAttrs(ctx context.Context, n *node, who *caller) {
 	args, res := nfs3.GetattrArgs{FH: n.fh}, nfs3.GetattrRes{}
 	s := f.stamp()

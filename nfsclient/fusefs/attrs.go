@@ -4,20 +4,22 @@
 //
 // Which of two replies is newer? Many calls are in flight, and their replies arrive in any order.
 // Each call takes a ticket when it is sent (ticks). Accepted attributes note the current ticket. A
-// reply to a call sent later is newer. A reply to an earlier call counts only if its ctime is
-// later. Attributes that differ without an order are not trusted: the next use asks again.
+// reply to a call sent after this ticket is newer. A reply to an earlier call counts only if its
+// ctime is later. Attributes that differ without such an order are not trusted: the next use
+// fetches them again.
 //
 // Did we change the object? We did if the server's attributes from before our operation (wcc_data,
-// RFC 1813 §2.6) equal the cached ones. The mount also assumes it while other operations of ours on
-// the object are in flight, because replies may be out of order. Any other change came from another
-// client and voids the cached content.
+// RFC 1813 §2.6) equal the cached ones. The mount also assumes a change of our own while other
+// operations of ours on the object are in flight, because replies may be out of order. Any other
+// change came from another client and voids the cached content.
 //
 // If a server cannot sample these attributes atomically with the operation it omits them, as RFC
 // 1813 §2.6 requires. An example is one of several servers with the same exports. If we write a
-// file on such a server, we count the change as our own, like Linux's client. Directories differ,
-// because many clients make names in one directory. Such an operation proves nothing about its
-// other names, nor do attributes from replies during other operations. The names keep their
-// previous deadline and are void after it, because the new times may include foreign changes.
+// file on such a server, we count the change as our own, like Linux's client. Directories are
+// handled differently, because many clients make names in one directory. An operation without these
+// attributes proves nothing about the directory's other names, nor do attributes from replies
+// during other operations. The cached names then expire at their previous deadline, because the new
+// times may include foreign changes.
 //
 // How long are attributes trusted? As nfs(5) describes: for the minimum at first and after each
 // foreign change. The time doubles whenever attributes prove unchanged for as long as they were
@@ -43,7 +45,7 @@ type attrs struct {
 
 	tick    uint64 // the moment when attr was accepted
 	busy    int    // our changes of the object in flight
-	lastOwn uint64 // the moment when the last such operation ended
+	lastOwn uint64 // the moment when our last change ended
 
 	// unproven: since sent, the directory has changed during operations of ours, and nothing proves
 	// that they made all the changes.
@@ -56,8 +58,8 @@ type attrs struct {
 
 // A report carries the attributes of an object from one reply.
 type report struct {
-	tick uint64    // the moment when the call was sent
-	sent time.Time // likewise
+	tick uint64    // ticket taken when the call was sent
+	sent time.Time // time when the call was sent
 	attr *nfs3.Fattr
 	pre  *nfs3.WccAttr // before the operation; nil: not in the reply
 	own  bool          // the operation changes the object
@@ -98,7 +100,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	case a.unproven && a.ttl(r.sent) > 0:
 		sent = a.sent
 	case a.unproven:
-		void, a.unproven = true, false // the kernel's names end then too: no notice
+		void, a.unproven = true, false // the kernel's names expire at the same time: no notice needed
 	case foreign, was != is && !mine:
 		a.timeo, a.since = lim.min, r.sent
 	case r.sent.Sub(a.since) >= a.timeo:

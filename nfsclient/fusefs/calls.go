@@ -58,7 +58,7 @@ func (f *fileSystem) report(n *node, r report) {
 	proven := r.pre != nil && *r.pre == was.Wcc()
 	switch {
 	case r.own && n.attr == *r.attr && (proven || r.pre == nil && n.unproven && was.Mtime != r.attr.Mtime):
-		n.keepRights(&was) // unproven: only until the names' deadline
+		n.keepRights(&was) // if unproven, only until the names' deadline
 	case !foreign && n.content != content:
 		n.access, n.acl = nil, nil
 	}
@@ -89,8 +89,8 @@ func (f *fileSystem) changed(n *node) {
 	n.mu.Unlock()
 }
 
-// stale detaches a node from its handle if the server no longer knows the handle. The kernel then
-// walks the path again, once, and gets the current object.
+// stale detaches n from its handle if err shows that the server no longer knows the handle. ESTALE
+// then makes the kernel walk the path again, once, and get the current object.
 func (f *fileSystem) stale(n *node, err error) error {
 	if isStale(err) {
 		f.table.disown(n)
@@ -126,7 +126,7 @@ func (n *node) snapshot() (nfs3.Fattr, time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h := n.deferred.Load(); h != nil {
-		return h.over(n.attr), 0 // the kernel asks again, which sends h
+		return h.over(n.attr), 0 // timeout 0: the kernel's next request sends the deferred SETATTR
 	}
 	return n.attr, n.ttl(time.Now())
 }

@@ -33,14 +33,15 @@ func (f *fileSystem) stable() *nlm.Stable {
 const initialNetNS = "net:[4026531833]"
 
 // network names the network namespace of this thread, which is the process's. The name is "" for
-// all mounts if /proc does not show it.
+// all mounts if /proc does not show the namespace.
 func network() string {
 	net, _ := os.Readlink("/proc/thread-self/ns/net")
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == initialNetNS {
 		return "machine"
 	}
-	// The kernel reuses the number in the link after a namespace ends, and records outlive that. It
-	// never reuses the cookie (SO_NETNS_COOKIE, since Linux 5.14).
+	// The kernel reuses the number in the link after a namespace ends, but records outlive the
+	// namespace. So add the cookie, which the kernel never reuses (SO_NETNS_COOKIE, since Linux
+	// 5.14).
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return net
@@ -52,9 +53,9 @@ func network() string {
 	return net
 }
 
-// restarted notifies a server, which then frees the locks of all this machine's mounts. So it
-// refuses if other mounts may hold locks. The status monitor of the kernel's mounts has notified
-// the server at boot already. Users' mounts have no record but may hold locks too.
+// restarted notifies a server, which then frees the locks of all this machine's mounts. So
+// restarted refuses if other mounts may hold locks. For kernel mounts the machine's status monitor
+// has already notified the server at boot. Users' mounts have no record but may hold locks too.
 func (f *fileSystem) restarted(ctx context.Context, server, name string, state int32) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Create makes a file and opens it. The kernel has looked up the name before, or asks for O_EXCL.
-// So another client has made an existing name since then.
+// Create makes a file and opens it. The kernel has just found the name absent, or asks for O_EXCL.
+// So if the name exists, another client has made it meanwhile.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	r := f.begin(opCreate, cancel, &in.Caller)
 	defer r.end()
@@ -104,7 +104,7 @@ func (r *request) make(dir *node, name string, proc uint32, args xdr.Marshaler) 
 	f.changed(dir)
 	var n *node
 	if err != nil {
-		f.table.removed(dir, name) // the object may exist or not: drop the name
+		f.table.removed(dir, name) // the object may exist or not, so drop the cached name
 		f.table.dropListings(dir)
 	} else {
 		f.renamed(dir)

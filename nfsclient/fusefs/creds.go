@@ -35,14 +35,15 @@ const (
 )
 
 // callers finds the caller for a request. FUSE gives user, group and process; /proc has the
-// process's supplementary groups. A process in another PID namespace is missing from /proc: it gets
-// its user's login groups from this machine's databases. If its group differs from the login group
-// it gets none, because it may have dropped them.
+// process's supplementary groups. A process in another PID namespace is missing from /proc: the
+// mount then uses the user's login groups from this machine's databases. If the process's group
+// differs from the login group, the mount uses no groups, because the process may have dropped
+// them.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
 	machine string
-	fixed   *caller // acts for all; nil: each user with their own credentials
+	fixed   *caller // sends all users' calls; nil: each user's own credentials
 
 	mu    sync.Mutex // guards all below
 	login func(uid, gid string) []string
@@ -91,7 +92,7 @@ func (c *callers) of(from *fuse.Caller) *caller {
 	return who
 }
 
-// find returns the only caller with these ids. The caller holds c.mu.
+// find returns the shared caller for these ids, made if necessary. The caller holds c.mu.
 func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 	key := fmt.Sprint(uid, gid, groups)
 	if who := c.known[key]; who != nil {
@@ -108,7 +109,7 @@ func (c *callers) find(uid, gid uint32, groups []uint32) *caller {
 }
 
 // groupsOf returns a process's supplementary groups without its gid, at most as many as AUTH_SYS
-// carries. An ended process has none. login returns the groups of a user and its group.
+// carries. An ended process has none. login returns a user's login groups.
 func groupsOf(from *fuse.Caller, login func(uid, gid string) []string) (groups []uint32) {
 	var words []string
 	if pid := procPID(from.Pid); pid == 0 {
@@ -139,7 +140,8 @@ func loginGroups(uid, gid string) []string {
 	return groups
 }
 
-// ownProc reports whether /proc shows our PID namespace. If not, its numbers differ from FUSE's.
+// ownProc reports whether /proc shows our PID namespace. If not, its process numbers differ from
+// FUSE's.
 var ownProc = sync.OnceValue(func() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())

@@ -1,14 +1,14 @@
 // Deferred SETATTR: a new file's attribute changes wait for a later call.
 //
 // A program that unpacks or copies a file creates it, writes it, sets times, owner and mode, and
-// closes it. Each system call would be a round trip. So times are deferred here, and an owner equal
-// to the file's. A change of mode takes them along. close, fsync, stat, read and write send them
-// first, and deferFor bounds their delay. Another client could never rely on more about a file
-// still being written.
+// closes it. Each system call would be a round trip. So the mount defers times, and an owner equal
+// to the file's. A change of mode sends the deferred changes in the same call. close, fsync, stat,
+// read and write send them first, and deferFor bounds their delay. Other clients see nothing
+// unusual, because they cannot rely on the attributes of a file still being written.
 //
-// A change is deferred only if the server will not refuse it. An open made the file and its first
-// close is still to come; the caller owns it by trusted attributes. An unexpected error, such as a
-// full disk, is reported like a WRITE error: by the next write, fsync or close.
+// A change is deferred only if the server will not refuse it. The open that made the file has not
+// been closed, and trusted attributes show that the caller owns the file. An unexpected error, such
+// as a full disk, is reported like a WRITE error: by the next write, fsync or close.
 
 package fusefs
 
@@ -33,7 +33,7 @@ type deferredSetattr struct {
 	who   *caller       // set once: makes the changes
 	times nfs3.Sattr    // times only
 	owner nfs3.Sattr    // the present user and group: setting them changes only the ctime
-	under chan struct{} // closed when the call that sends them ends; nil: no call
+	under chan struct{} // closed when the call that sends the changes ends; nil: no call in flight
 }
 
 // all returns the arguments of the SETATTR to send. Setting times changes the ctime too.
@@ -65,8 +65,8 @@ func setTimesOf(s, t *nfs3.Sattr) {
 	}
 }
 
-// deferSetattr defers a change and reports whether it did. It starts writing back the data, which
-// must not reach the server after the change.
+// deferSetattr defers a change if allowed, and reports this. It starts writing back the file's
+// data, because data must not reach the server after the change.
 func (r *request) deferSetattr(n *node, s *nfs3.Sattr) bool {
 	if r.fs.opt.Sync || !n.deferSetattr(r.who, s) {
 		return false
@@ -78,7 +78,7 @@ func (r *request) deferSetattr(n *node, s *nfs3.Sattr) bool {
 	return true
 }
 
-// deferSetattr decides under the node's lock.
+// deferSetattr records a change under n.mu, and reports whether it may be deferred.
 func (n *node) deferSetattr(who *caller, s *nfs3.Sattr) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,9 +112,9 @@ func (n *node) gives(s *nfs3.Sattr) bool {
 	return s.SetUID && s.UID != n.attr.UID || s.SetGID && s.GID != n.attr.GID
 }
 
-// mergeDeferred merges the deferred changes into s if one call can make both, and returns them; the
-// caller then has to call endDeferred. A deferred owner is left out, because servers clear set-id
-// bits if a call sets mode and owner.
+// mergeDeferred merges the deferred times into s if one call can make all changes. It returns the
+// deferred SETATTR, for endDeferred after the call, or nil. A deferred owner is left out, because
+// servers clear set-id bits if a call sets mode and owner.
 func (n *node) mergeDeferred(who *caller, s *nfs3.Sattr) *deferredSetattr {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,7 +226,7 @@ type deferredNodes struct {
 	delay   time.Duration // delay of a change
 	nodes   map[*node]struct{}
 	timer   *time.Timer
-	running bool // the timer or its function
+	running bool // the timer or expire is running
 }
 
 // add starts the timer for the first node; later nodes share it.
@@ -248,7 +248,8 @@ func (q *deferredNodes) add(n *node) {
 	}
 }
 
-// remove drops n if it has no deferred change. A change deferred since then stays, or add follows.
+// remove drops n if it has no deferred change. If n has a newer deferred change, n stays, or add
+// follows.
 func (q *deferredNodes) remove(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -276,7 +277,7 @@ func (q *deferredNodes) send() {
 	}
 	q.mu.Unlock()
 	for _, n := range nodes {
-		_ = q.fs.sendDeferred(context.Background(), n) // only ctx errors, and this one never ends
-		q.remove(n)                                    // another call may have sent it before add
+		_ = q.fs.sendDeferred(context.Background(), n) // it returns only ctx errors, and this ctx never ends
+		q.remove(n)                                    // another call may have sent the change before add
 	}
 }

@@ -25,7 +25,7 @@ const (
 type listing struct {
 	mu      sync.Mutex // guards all
 	page    []dirEntry
-	at      nfsclient.DirPage // the end of page, where the next one begins
+	at      nfsclient.DirPage // the end of page, where the next page begins
 	from    uint64            // the cookie before page's first entry
 	sent    stamp             // when page was requested
 	content uint64            // the directory's content and names then: later changes
@@ -116,8 +116,8 @@ func (e *dirEntry) dirent(f *fileSystem) fuse.DirEntry {
 // fillPlus adds an entry's node and attributes to the reply. If we have changed names since the
 // page was read, the entry stays a plain name (node 0), which the kernel looks up on use. If
 // another client has changed names, as the page's own attributes may show, the node gets timeout 0.
-// The kernel then looks the name up on use as well, but unlike for a plain name also drops a cached
-// negative entry.
+// Then too the kernel looks up the name on use, and it also drops a cached negative entry, which it
+// keeps for a plain name.
 func (f *fileSystem) fillPlus(out *fuse.EntryOut, h *handle, e *dirEntry) {
 	l := h.list
 	if !e.fh.Present || !e.attr.Present || e.name == "." || e.name == ".." {
@@ -162,8 +162,8 @@ func (r *request) list(in *fuse.ReadIn, add func(*handle, *dirEntry) bool) fuse.
 	return fuse.OK
 }
 
-// position returns the index of the entry after the one with this cookie. It replaces a page
-// without that entry.
+// position returns the index of the entry after the one with this cookie. If the current page lacks
+// that entry, position fetches the right page.
 func (r *request) position(h *handle, cookie uint64) (int, error) {
 	l := h.list
 	if cookie == 0 { // a rewind: read the present names
@@ -184,8 +184,8 @@ func (r *request) position(h *handle, cookie uint64) (int, error) {
 	return 0, err
 }
 
-// search reads the directory from its start for an entry with this cookie. The server rejects its
-// old cookies because the directory has changed, but may number the entries as before.
+// search reads the directory from its start for an entry with this cookie. search is for a changed
+// directory, whose old cookies the server rejects but may assign to the same entries again.
 func (r *request) search(h *handle, cookie uint64) (int, error) {
 	l := h.list
 	for next := (nfsclient.DirPage{}); ; next = l.at {
@@ -203,7 +203,7 @@ func (r *request) search(h *handle, cookie uint64) (int, error) {
 	}
 }
 
-// fetch reads the page after at.
+// fetch reads the page after the position at.
 func (r *request) fetch(h *handle, at nfsclient.DirPage) error {
 	f, l, n := r.fs, h.list, h.n
 	n.mu.Lock()

@@ -47,7 +47,8 @@ func (f *fileSystem) status(err error) fuse.Status {
 	return fuse.EIO
 }
 
-// refusal returns the errno of a status, where system calls use another one than the library.
+// refusal returns the errno for a refusal with status s: errno, unless system calls use a different
+// errno than nfsclient.
 func refusal(s nfs3.Status, errno syscall.Errno) syscall.Errno {
 	switch s {
 	case nfs3.ErrBadHandle: // from a server without its handle table

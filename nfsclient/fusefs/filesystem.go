@@ -114,7 +114,7 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	f.reopens.fs, f.reopens.gaveUp = f, make(chan struct{})
 	f.table.most, f.table.full = int(opt.Memory/nodeShare), f.pruner.begin
 	f.table.forgetAbsent = f.notices.forgetAbsent
-	f.stopSleepWatch = func() {} // until Mount has a connection to the kernel
+	f.stopSleepWatch = func() {} // a no-op until Mount has a connection to the kernel
 	return f, nil
 }
 
@@ -133,7 +133,7 @@ func (f *fileSystem) stop() {
 	f.poller.stop()
 	f.stopSleepWatch()
 	f.notices.stop()
-	f.dropper.wg.Wait() // the connection to the kernel is gone
+	f.dropper.wg.Wait() // does not block long: the connection to the kernel is gone
 	f.pruner.stop()
 	f.requests.stop()
 }
@@ -167,7 +167,7 @@ func (f *fileSystem) lastError() error {
 	return f.err
 }
 
-// limits returns the attribute timeouts for a's type.
+// limits returns the attribute timeouts for the object type in a.
 func (f *fileSystem) limits(a *nfs3.Fattr) timeouts {
 	if a.Type == nfs3.TypeDir {
 		return f.dirs

@@ -56,7 +56,8 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 }
 
 // A readReply is the reply to a READ. Its memory belongs to the request or the data path, and stays
-// in use until the kernel has the data. It has Slices so that the data leaves without a copy.
+// in use until the kernel has the data. Its method Slices lets fuseloop send the data without a
+// copy.
 type readReply struct {
 	view  datapath.View
 	fs    *fileSystem
@@ -101,8 +102,8 @@ func (h *handle) actor(r *request, pid uint32) datapath.Cred {
 	return r.who
 }
 
-// Write takes over the data. When it returns the data is on its way to the server. It is stable
-// with the option sync and for direct I/O.
+// Write takes over the data. When Write returns, the data is on its way to the server. With the
+// option sync and for direct I/O the data is already stable.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (uint32, fuse.Status) {
 	r := f.begin(opWrite, cancel, &in.Caller)
 	defer r.end()
@@ -120,7 +121,7 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 {
 		who = h.who // the kernel does not know the page's writer
 	}
-	// The kernel asks for clearing set-id bits. The server does so when it receives the data, but
+	// The kernel asks to clear set-id bits. The server clears them when it receives the data, but
 	// the kernel keeps its cached mode.
 	attr, _ := h.n.snapshot()
 	kills := in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 && attr.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
@@ -146,9 +147,10 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	return uint32(n), fuse.OK
 }
 
-// dropWritten drops the pages bypassed by a write. The kernel drops them before it sends such a
-// WRITE, and after it only if a program waits. So pages read during the WRITE are outdated.
-// dropWritten waits for pages being read. Requests for the kernel's pages have no lock owner.
+// dropWritten drops the pages bypassed by a write. The kernel drops these pages before it sends
+// such a WRITE, but after the WRITE only if a program waits. So pages read during the WRITE could
+// stay outdated. dropWritten waits for pages being read. Requests for the kernel's pages have no
+// lock owner.
 func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn, written int) {
 	switch {
 	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
@@ -210,7 +212,8 @@ func (s dataServer) Commit(ctx context.Context, fh nfs3.FH, cred datapath.Cred) 
 	return verf, err
 }
 
-// begin and end enclose a change to a file. Its node may be nil after the kernel forgot it.
+// begin and end enclose a change to a file. n may be nil, because the kernel may have forgotten the
+// file.
 func (s dataServer) begin(n *node) stamp {
 	if n == nil {
 		return stamp{}

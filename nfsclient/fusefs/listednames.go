@@ -1,10 +1,12 @@
 // Directory names from listings or from our own creates: lookups of them need no call.
 //
-// A directory made by us has only names made by us. After several LOOKUPs in one directory, one
-// READDIRPLUS fetches hundreds of entries: a program checking one file mostly checks all.
+// In a directory just made by us, all names are made by us, so their lookups need no call. After
+// several LOOKUPs in one directory, one READDIRPLUS fetches hundreds of entries: a program checking
+// one file mostly checks all.
 //
-// Both are valid until another client changes the directory, like names from LOOKUP. A name missing
-// from a whole listing counts as absent only for absentFor after fresh attributes of the directory.
+// These names are valid until another client changes the directory, like names from LOOKUP. A name
+// missing from a whole listing counts as absent only for absentFor after fresh attributes of the
+// directory.
 
 package fusefs
 
@@ -29,7 +31,7 @@ const (
 // A listedNames has the names of one directory. The table's lock guards it.
 type listedNames struct {
 	content uint64 // the directory's content number for which this is valid
-	whole   bool   // it has no other names
+	whole   bool   // the directory has no other names
 	forgot  uint64 // the directory's forgot count when the listing began
 	// names maps each existing name to its entry in the listing. The entry is nil if it was used or
 	// may be outdated.
@@ -41,8 +43,8 @@ type listedNames struct {
 }
 
 // storeListing stores the names of dir. It drops k if the kernel has forgotten a child since the
-// listing began: we may have changed that child, and no longer know. If all names are too many it
-// first drops those of other directories.
+// listing began: we may have changed that child, and its node no longer shows this. If the table
+// has too many names, storeListing first drops those of other directories.
 func (t *table) storeListing(dir *node, k *listedNames) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +80,8 @@ func (t *table) dropListings(dirs ...*node) {
 	}
 }
 
-// exists notes that the name exists and its entry is used or outdated. The caller holds t.mu.
+// exists notes that the name exists, and drops its listing entry, which is used or outdated. The
+// caller holds t.mu.
 func (t *table) exists(dir *node, name string) {
 	k := dir.listed
 	if k == nil {
@@ -114,7 +117,7 @@ func (t *table) listed(dir *node, name string) (e *dirEntry, sent stamp, absent 
 	}
 	e, ok := k.names[name]
 	if e != nil {
-		k.used++ // even if its attributes prove too old
+		k.used++ // counts even if the entry's attributes prove too old
 	}
 	return e, k.sent, !ok && k.whole
 }
@@ -146,8 +149,8 @@ func (t *table) enterAbsent(dir *node, name string, content uint64) bool {
 	return true
 }
 
-// lookupListed answers a LOOKUP from the listed names of dir. It reports false if the server has to
-// be asked.
+// lookupListed answers a LOOKUP from the listed names of dir. It returns false if the caller has to
+// send a LOOKUP.
 func (r *request) lookupListed(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -221,9 +224,9 @@ func (r *request) lookedUp(dir *node) {
 	}
 }
 
-// continueListing makes k continue after the known names of dir, unless those are as old as age. It
-// returns false if more names are useless: there are none, or the program looked up too few of the
-// last page.
+// continueListing makes k continue after the known names of dir, unless these are as old as age. It
+// returns false if the directory has no more names, or if the program looked up too few names of
+// the last page.
 func (t *table) continueListing(dir *node, k *listedNames, age time.Duration) (ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

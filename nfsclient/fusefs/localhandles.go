@@ -1,9 +1,9 @@
 // Local file handles (name_to_handle_at(2)), as backup programs and re-exporting servers keep them.
 //
 // The kernel's handle has 12 bytes, for a node id and a generation; a server handle has up to 64.
-// So the table keeps the ids of forgotten nodes with their server handles, for as many nodes as it
-// may hold. Dropped ids are never reused, and each mount has a random generation. So a handle that
-// is too old, or from an earlier mount, is ESTALE and never another object.
+// So the table keeps the ids of forgotten nodes with their server handles, up to its bound of
+// nodes. Dropped ids are never reused, and each mount has a random generation. So a handle that is
+// too old, or from an earlier mount, is ESTALE and never another object.
 
 package fusefs
 
@@ -29,7 +29,7 @@ type forgottenNodes struct {
 // A forgottenNode is a forgotten node's handle.
 type forgottenNode struct {
 	fh nfs3.FH
-	at uint64 // added after this add
+	at uint64 // value of added at this node's add
 }
 
 func newForgottenNodes() forgottenNodes {
@@ -87,7 +87,7 @@ func (t *table) generation(n *node) uint64 {
 }
 
 // lookupByHandle handles the kernel's lookups for a handle: the node itself (".") or its parent
-// directory (".."). It always asks the server, which may no longer know the node.
+// directory (".."). It always sends a call, because the server may no longer know the node.
 func (r *request) lookupByHandle(id uint64, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	find := r.parent

@@ -54,7 +54,7 @@ func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(opSetlkw, cancel, in, true)
 }
 
-// setLock sends written data first, whether it locks or unlocks. Unlocking proceeds after an error,
+// setLock takes or releases a lock after sending written data. It unlocks even if sending fails,
 // because the kernel drops the lock in any case.
 func (f *fileSystem) setLock(what op, cancel <-chan struct{}, in *fuse.LkIn, wait bool) fuse.Status {
 	r := f.begin(what, cancel, &in.Caller)

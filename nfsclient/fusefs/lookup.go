@@ -45,7 +45,7 @@ func (f *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	return fuse.OK
 }
 
-// lookupEntry looks up a name in a directory, from caches first.
+// lookupEntry looks up a name in a directory: in the caches, then at the server.
 func (r *request) lookupEntry(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	f := r.fs
 	if err := f.table.awaitName(r, dirName{dir, name}); err != nil {
@@ -98,7 +98,8 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 
 // lookupCached answers from cached names. The directory must be unchanged since the LOOKUP, and the
 // caller may search it. The attributes of the named object must be trusted, or the directory's for
-// an absent name. If the search right is unknown, one call serves all names.
+// an absent name. If the search right is unknown, one ACCESS call answers for all names of the
+// directory.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -110,7 +111,7 @@ func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse
 	}
 	asked := c.n
 	if asked == nil {
-		asked = dir // its attributes decide whether the name is still absent
+		asked = dir // the directory's attributes decide whether the name is still absent
 	}
 	if _, left := asked.snapshot(); left <= 0 {
 		return 0, false
@@ -163,8 +164,8 @@ func (r *request) lookupCurrent(dir *node, name string) (n *node, current bool, 
 	return n, current, nil
 }
 
-// absent answers that the name does not exist. The kernel may cache this only while notices after a
-// change of dir would include the name.
+// absent answers that the name does not exist. The kernel may cache the absence only while a notice
+// after a change of dir would include the name.
 func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Status {
 	if f.opt.LookupCache == LookupAll && f.table.isAbsent(dir, name) {
 		if ttl := f.nameFor(dir); ttl > 0 {
@@ -178,7 +179,7 @@ func (f *fileSystem) absent(dir *node, name string, out *fuse.EntryOut) fuse.Sta
 
 // nameFor returns how long the kernel may use the names in dir without asking: as long as the
 // attributes of dir are trusted. The kernel does not check the right to search. So if some callers
-// lack it, the time is 0 and each walk comes to us.
+// may lack this right, the time is 0 and each walk sends us a LOOKUP.
 func (f *fileSystem) nameFor(dir *node) time.Duration {
 	_, left := dir.snapshot()
 	if f.opt.LookupCache == LookupNone || f.searchVaries(dir) {
@@ -252,7 +253,7 @@ func (f *fileSystem) fillAttr(out *fuse.Attr, n *node, a *nfs3.Fattr) {
 	out.Mode = a.Mode&0o7777 | typeBits[min(a.Type, nfs3.TypeFIFO)]
 	out.Nlink = a.Nlink
 	if out.Nlink == 1 && (n.silly.Load() || n.gone.Load()) {
-		out.Nlink = 0 // the hidden name is ours
+		out.Nlink = 0 // the only name left is our hidden name
 	}
 	out.Uid, out.Gid = a.UID, a.GID
 	out.Rdev = deviceNumber(a.Rdev)
@@ -311,11 +312,12 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 			return f.status(err)
 		}
 	}
-	// A removed FIFO or device may still be open, which FUSE does not show: keep its attributes.
+	// FUSE does not show whether a removed FIFO or device is still open, so keep its attributes.
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
-	// Taken before showSize: its READ may find more than it shows to the kernel.
+	// Read the attributes before showSize, because its READ may find a larger size than it shows to
+	// the kernel.
 	attr, left := n.snapshot()
 	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {

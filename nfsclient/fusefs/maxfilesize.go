@@ -28,8 +28,8 @@ func (f *fileSystem) fits(n *node, off uint64, p []byte) ([]byte, error) {
 	return p[:min(uint64(len(p)), most-off)], nil
 }
 
-// Fallocate is unsupported, because NFSv3 lacks it. Like the kernel's file systems it checks the
-// size first.
+// Fallocate is unsupported, because NFSv3 lacks it. Like the kernel's file systems, Fallocate
+// checks the size first.
 func (f *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	if n := f.table.get(in.NodeId); n != nil && in.Offset+in.Length > f.largest(n) {
 		return fuse.Status(syscall.EFBIG)

@@ -46,8 +46,8 @@ type MountPoint struct {
 
 // Mount mounts fs on the directory dir until the MountPoint is unmounted. ctx bounds only the
 // mounting. The caller keeps the Client of fs and must not close it before Wait has returned. A
-// process must not use files of a mount that it serves itself: if killed meanwhile, it cannot end
-// before the mount is aborted.
+// process must not use files of a mount that it serves itself: a process killed during such a use
+// cannot end before the mount is aborted.
 func Mount(ctx context.Context, fs *nfsclient.FS, dir string, opt Options) (*MountPoint, error) {
 	if err := opt.setDefaults(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
@@ -127,8 +127,8 @@ func mountError(dir string, opt *Options, err error) error {
 }
 
 // background returns the kernel's limit of asynchronous requests. Their buffers, up to maxRequest
-// each, use at most two thirds of the memory bound on top of it. Synchronous requests cannot be
-// bounded: the kernel also reports killed programs by requests.
+// each, use at most two thirds of the memory bound, in addition to it. Synchronous requests cannot
+// be bounded, because the kernel also sends requests when programs are killed.
 func (o *Options) background() int {
 	return int(min(max(o.Memory/3*2/maxRequest, minBackground), maxBackground))
 }
@@ -153,8 +153,9 @@ func (o *Options) fuse() *fuse.MountOptions {
 		DisableReadDirPlus:   o.NoReaddirplus,
 		DirectMountStrict:    o.Direct,
 		Logger:               out,
-		// The kernel would treat each new mtime as a foreign change; attrs decides that here. If no
-		// attributes are trusted the kernel shall ask, and compare, at each read.
+		// Without it the kernel would treat each new mtime as a foreign change; attrs decides that
+		// instead. If no attributes are trusted, let the kernel fetch and compare attributes at
+		// each read.
 		ExplicitDataCacheControl: o.AcRegMax > 0,
 	}
 	if !o.NoACL {
@@ -203,8 +204,9 @@ func (w lineWriter) Write(p []byte) (int, error) {
 }
 
 // raiseReadAhead raises the kernel's read-ahead above its 128 KiB. The kernel then requests 1 MiB
-// at a time with the next request in flight. Only root may set it. The data path reads further
-// ahead for the network: the kernel would read as much around each page missed by a mapping.
+// at a time with the next request in flight. Only root may set it. A larger value is no use: the
+// kernel would read as much around each page missed by a mapping, and the data path already reads
+// further ahead.
 func raiseReadAhead(device uint64) {
 	dev := strconv.Itoa(int(unix.Major(device))) + ":" + strconv.Itoa(int(unix.Minor(device)))
 	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)

@@ -49,8 +49,8 @@ func (t *table) unbind(dir *node, name string) {
 	c.n.dirNames = slices.DeleteFunc(c.n.dirNames, func(p dirName) bool { return p.dir == dir && p.name == name })
 }
 
-// dropAbsent drops the absent names of dir. The kernel has to forget them too, because a notice
-// after a change of dir no longer includes them. The caller holds t.mu.
+// dropAbsent drops the absent names of dir. The kernel must forget these names too, because a
+// notice after a change of dir no longer includes them. The caller holds t.mu.
 func (t *table) dropAbsent(dir *node) {
 	names := make([]string, 0, dir.absent)
 	for name, c := range dir.children {
@@ -120,15 +120,15 @@ func (t *table) show(dir *node, name string, until time.Time) {
 	}
 }
 
-// kernelHas reports whether the kernel has a valid positive entry for the name. If it still asks
-// before it makes or replaces the name (LOOKUP_EXCL, LOOKUP_RENAME_TARGET), the server has to
-// answer. If the kernel has dropped the name but kept the file, this costs an unnecessary call.
+// kernelHas reports whether the kernel has a valid positive entry for the name. If the kernel still
+// sends a LOOKUP before it makes or replaces the name (LOOKUP_EXCL, LOOKUP_RENAME_TARGET), the
+// server has to answer. If the kernel has dropped only the name, this costs an unnecessary call.
 func (t *table) kernelHas(dir *node, name string) bool {
 	c, ok := t.child(dir, name)
 	return ok && c.n != nil && time.Now().Before(c.shown)
 }
 
-// unsure is no directory's content number: names with it are not trusted.
+// unsure is a content number that no directory has: names cached with it are not trusted.
 const unsure = ^uint64(0)
 
 // voidPath voids all names on the paths to n, so that the next walk asks the server for them. If n

@@ -13,7 +13,7 @@ import (
 
 // A nameUse counts the calls in flight for one name.
 type nameUse struct {
-	calls   int           // of both kinds; the last one to end removes this from the table
+	calls   int           // LOOKUPs and changes; the last call to end removes the nameUse from the table
 	changes int           // calls changing the name
 	version uint64        // counts starts and ends of changes
 	changed chan struct{} // closed when the last change ends; nil: no change in flight
@@ -101,7 +101,7 @@ func (t *table) beginLookup(p dirName) nameLookup {
 	return nameLookup{p, u, u.version, p.dir.version()}
 }
 
-// current reports whether the name is unchanged since ask. The caller holds t.mu.
+// current reports whether the name is unchanged since beginLookup. The caller holds t.mu.
 func (q *nameLookup) current() bool { return q.use.changes == 0 && q.use.version == q.version }
 
 // endLookup ends a LOOKUP with a handle, and binds the name to it unless the name changed
@@ -117,7 +117,8 @@ func (t *table) endLookup(q nameLookup, fh nfs3.FH) (n *node, current bool) {
 	return n, current
 }
 
-// endLookupAbsent ends a LOOKUP with NFS3ERR_NOENT. believe allows caching the absent name.
+// endLookupAbsent ends a LOOKUP with NFS3ERR_NOENT. If believe is set, it may cache the absent
+// name.
 func (t *table) endLookupAbsent(q nameLookup, believe bool) (current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// withoutACLs has the file systems without ACLs for one object. The mount then asks about none of
-// their objects for withoutTime, because `ls -l` would ask about each file. Linux's client never
-// asks again during the mount. Here it does, and a successful SETACL ends the wait, so enabled ACLs
-// need no new mount.
+// withoutACLs has the file systems without ACLs for one object. For withoutTime the mount then
+// sends no GETACL for their objects, because `ls -l` would cause one for each file. Linux's client
+// sends none until unmount. This mount asks again after withoutTime, or after a successful SETACL,
+// so enabled ACLs need no new mount.
 type withoutACLs struct {
 	mu    sync.Mutex
 	until map[uint64]time.Time // by fsid; guarded by mu
