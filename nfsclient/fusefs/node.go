@@ -23,8 +23,8 @@ type node struct {
 
 	// guarded by table.mu
 	lookups  uint64           // the kernel's count; FORGET decrements it
-	opens    int              // handles on it, and opens in flight (see openremove.go)
-	removals int              // in flight
+	opens    int              // handles on the node, and opens in flight (see openremove.go)
+	removals int              // removals in flight
 	removed  chan struct{}    // closed when the last removal ends; nil: no removal in flight
 	dirNames []dirName        // known names of the node
 	children map[string]child // of a directory: cached names
@@ -34,8 +34,8 @@ type node struct {
 
 	mu sync.Mutex // guards all below
 	attrs
-	access      []callerRights // rights of callers
-	acl         *knownACL      // nil: not known
+	access      []callerRights // cached rights of callers
+	acl         *knownACL      // cached ACLs; nil: not known
 	aclSet      uint64         // the moment when we set an ACL last
 	names       uint64         // our changes to a directory's names
 	fetched     time.Time      // when the listing in the kernel's cache was read
@@ -43,28 +43,28 @@ type node struct {
 	shown       uint64         // of a file: the kernel's size is at least this; see size.go
 	cuts        uint64         // counts events possibly shrinking the kernel's size
 	seen        bool           // of a file: the kernel has a size
-	shownAs     ownership      // the kernel's copy, if it has attributes
+	shownAs     ownership      // the ownership in the kernel's attributes, if it has any
 	reads       readGroups     // of a file
 	making      bool           // of a file: its creating open is not closed yet
 	deferredErr error          // of a deferred SETATTR, not reported yet
 
-	appends chan struct{} // set with data; full during an append
+	appends chan struct{} // made together with data; holds a token during an append
 
 	deferred atomic.Pointer[deferredSetattr] // written under mu; nil: no deferred SETATTR
 
 	data          atomic.Pointer[datapath.File] // set once, at the first open
-	paged         atomic.Bool                   // the kernel has had pages of it
-	silly         atomic.Bool                   // its only name is a hidden one; set under table.mu
+	paged         atomic.Bool                   // the kernel has had pages of the file
+	silly         atomic.Bool                   // the file's only name is a hidden name; set under table.mu
 	hiddenFiles   atomic.Int64                  // of a directory: files with hidden names in it
 	hiddenRemoved atomic.Uint64                 // of a directory: counts removed hidden names
-	gone          atomic.Bool                   // we have removed its last name
+	gone          atomic.Bool                   // we have removed the object's last name
 
 	polling atomic.Bool // a poll by pollLoop is in flight
 
-	lookedUp            atomic.Int32  // of a directory: LOOKUPs since a listing for them
+	lookedUp            atomic.Int32  // of a directory: LOOKUPs since lookedUp last listed a page
 	searchers           atomic.Uint64 // of a directory: counts our search-right changes
-	searchersNotified   atomic.Uint64 // searchers at the last notice to forget the names
-	searchersNotifiedAt atomic.Int64  // moment of that notice, in nanoseconds after epoch
+	searchersNotified   atomic.Uint64 // value of searchers at the last notice to forget the names
+	searchersNotifiedAt atomic.Int64  // moment of that notice, in nanoseconds after clockOrigin
 }
 
 // A dirName is a name in a directory.
@@ -76,8 +76,8 @@ type dirName struct {
 // A child is the last known state of a name.
 type child struct {
 	n       *node     // nil: the name is absent
-	content uint64    // the directory's content number at that time
-	shown   time.Time // the kernel's entry is valid until then, unless forgotten
+	content uint64    // the directory's content number when the state was learned
+	shown   time.Time // the kernel's entry is valid until this time, unless forgotten
 }
 
 // maxAbsent bounds the absent names of a directory.
@@ -88,23 +88,23 @@ const rootID = 1
 
 // A table has all nodes.
 type table struct {
-	mu        sync.Mutex // guards all here and the parts of nodes marked so
+	mu        sync.Mutex // guards all below, and the marked fields of nodes
 	byID      map[uint64]*node
 	byFH      map[nfs3.FH]*node
 	last      uint64 // ids are never reused for another handle
 	root      *node
-	forgotten forgottenNodes // see handle.go
+	forgotten forgottenNodes // see localhandles.go
 
-	most    int    // with more nodes the kernel is asked to forget some
+	most    int    // bound of nodes: with more, full is called
 	full    func() // set once: called above most; does not block
-	entered int    // nodes since the last call to full
+	entered int    // new nodes since the last call to full
 
 	forgetAbsent func(dir *node, names []string) // set once: forgets kernel names, does not block
 
 	uses map[dirName]*nameUse // names with calls in flight
 
 	knownDirs  map[*node]bool // directories with known names
-	knownNames int            // total of their names
+	knownNames int            // total names in knownDirs
 }
 
 func newTable(root nfs3.FH) *table {
@@ -233,7 +233,7 @@ func (t *table) size() int {
 	return len(t.byID)
 }
 
-// bound returns the number of nodes above which the kernel is asked to forget some.
+// bound returns the number of nodes above which the mount asks the kernel to forget some.
 func (t *table) bound() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,8 +1,9 @@
 // Notices to the kernel: they invalidate its caches.
 //
 // A notice for a name takes the kernel's lock of the directory. A notice for data waits for pages
-// being read. An operation holding either would deadlock on its own notice, so another goroutine
-// sends notices. Only pages are dropped inline, if an operation's reply depends on it (size.go).
+// being read. An operation holding this lock or such a page would deadlock on its own notice, so
+// another goroutine sends notices. Operations drop only pages themselves, if their reply depends on
+// this (size.go).
 
 package fusefs
 
@@ -23,7 +24,7 @@ type notifier interface {
 	PruneNotify(nodes []uint64) fuse.Status
 }
 
-// notices queues notices: the kernel has to forget a node's attributes and its pages or names.
+// notices queues notices that make the kernel forget a node's attributes and its pages or names.
 // Waiting notices for one node are merged.
 type notices struct {
 	fs *fileSystem // set once
@@ -43,7 +44,7 @@ func (q *notices) init(f *fileSystem) {
 // put queues a notice for n.
 func (q *notices) put(n *node) { q.add(n, false) }
 
-// add is put for a notice that may have waited for READs.
+// add queues a notice for n; waited is set if the notice has waited for READs.
 func (q *notices) add(n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +66,7 @@ func (q *notices) forgetAbsent(dir *node, names []string) {
 		return
 	}
 	q.wg.Go(func() {
-		names = slices.DeleteFunc(names, func(name string) bool { // keep those made since
+		names = slices.DeleteFunc(names, func(name string) bool { // keep the names made meanwhile
 			c, _ := q.fs.table.child(dir, name)
 			return c.n != nil
 		})
@@ -73,8 +74,8 @@ func (q *notices) forgetAbsent(dir *node, names []string) {
 	})
 }
 
-// suppress drops notices for n until resume. The caller's reply or the next poll of open files does
-// their work.
+// suppress drops notices for n until resume. The caller's reply or the next poll of open files
+// replaces the dropped notices.
 func (q *notices) suppress(n *node) {
 	q.mu.Lock()
 	q.suppressed[n]++
@@ -93,8 +94,8 @@ func (q *notices) resume(n *node) {
 // stuckAfter bounds the delay by one node's notices.
 const stuckAfter = time.Second
 
-// run sends notices until none wait. If one waits for a page, because the server does not answer
-// its READ, another goroutine sends the rest.
+// run sends notices until none wait. If a notice waits for a page, because the server does not
+// answer the page's READ, another goroutine sends the rest.
 func (q *notices) run() {
 	for n, waited := q.next(); n != nil; n, waited = q.next() {
 		handOver := time.AfterFunc(stuckAfter, q.startSender)
@@ -105,7 +106,7 @@ func (q *notices) run() {
 	}
 }
 
-// next takes a waiting node. If there is none, sending ends.
+// next takes a waiting node from the queue. If it returns nil, the sending goroutine ends.
 func (q *notices) next() (n *node, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +129,7 @@ func (q *notices) startSender() {
 	}
 }
 
-// stop ends the sending. The connection to the kernel is closed before, so no notice blocks.
+// stop ends the sending. The caller has closed the connection to the kernel, so no notice blocks.
 func (q *notices) stop() {
 	q.mu.Lock()
 	q.stopped = true
@@ -145,8 +146,8 @@ func (f *fileSystem) changedByOthers(n *node) {
 // sendNotices sends the notices for n.
 //
 // Forgetting a directory's name unmounts file systems mounted on it or below, and programs inside
-// lose their path. So directory names are left to time out. They are forgotten only if callers lost
-// the right to search; pruning covers unused directories.
+// lose their path. So directory names are left to time out. If callers lost the right to search,
+// the kernel has to forget directory names too; pruning then drops unused directories.
 func (f *fileSystem) sendNotices(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()
@@ -171,16 +172,17 @@ func (f *fileSystem) sendNotices(n *node, waited bool) {
 		return
 	}
 	f.dropper.run(context.Background(), n, func() {
-		// An operation may have dropped them before its reply; dropping them again would void later
-		// ones
+		// An operation may have dropped the outdated pages before its reply; dropping pages again
+		// would void later pages.
 		if !n.current() && (waited || !n.defersNotice()) {
 			f.dropPages(n)
 		}
 	})
 }
 
-// forgetFiles makes the kernel forget names of non-directories in dir, except mount points. It may
-// miss a mount of this very moment, so use it only without pruning.
+// forgetFiles makes the kernel forget names of non-directories in dir, except mount points. A mount
+// point made at this very moment may be missed and unmounted, so call forgetFiles only if the
+// kernel has no prune notice.
 func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	if len(names) == 0 {
 		return
@@ -193,8 +195,8 @@ func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	}
 }
 
-// prune makes the kernel forget unused children without mounts. It reports whether the kernel has
-// such a notice.
+// prune makes the kernel forget unused children without mounts. It reports whether the kernel has a
+// prune notice.
 func (f *fileSystem) prune(children []childName) bool {
 	ids := make([]uint64, len(children))
 	for i, c := range children {

@@ -1,8 +1,8 @@
 // Opening and closing files: close-to-open consistency.
 //
 // An open fetches the file's attributes. If another client has changed the file, the kernel drops
-// its pages before the open returns. A close returns after all written data is on stable storage,
-// or with the error.
+// its pages before the open returns. A close returns when all written data is on stable storage, or
+// returns the error.
 
 package fusefs
 
@@ -32,10 +32,10 @@ type handle struct {
 
 	direct bool // the kernel sends its writes without filling pages
 
-	flushed atomic.Bool // a program has closed it, and no use followed
+	flushed atomic.Bool // a program has closed the handle, and no use followed
 }
 
-// used notes that a program still has the handle.
+// used notes that a program still uses the handle.
 func (h *handle) used() {
 	if h.flushed.Load() {
 		h.flushed.Store(false)
@@ -69,7 +69,7 @@ func (hs *handles) get(fh uint64) *handle {
 	return hs.by[fh]
 }
 
-// remove returns the handle fh, or nil; the kernel does not use it again.
+// remove removes and returns the handle fh, or returns nil; the kernel does not use fh again.
 func (hs *handles) remove(fh uint64) *handle {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -165,7 +165,8 @@ func (r *request) open(n *node, flags uint32) error {
 	return err
 }
 
-// mayOpen checks the caller's rights and refreshes the attributes: one ACCESS returns both.
+// mayOpen checks the caller's rights and refreshes the attributes; one ACCESS returns rights and
+// attributes.
 func (r *request) mayOpen(n *node, flags uint32) error {
 	if r.fs.opt.NoCTO {
 		return r.may(n, openRights(flags))
@@ -174,9 +175,8 @@ func (r *request) mayOpen(n *node, flags uint32) error {
 	if err != nil {
 		return err
 	}
-	// If the server still has the file open it accepts its handle after the last name is gone
-	// (Linux does for seconds after a rename over it). Then the opened name may lead to another
-	// file.
+	// A server that has the file open accepts its handle after the last name is gone (Linux's does
+	// for seconds after a rename over the file). Then the opened name may lead to another file.
 	if attr, _ := n.snapshot(); attr.Nlink == 0 {
 		r.fs.table.disown(n)
 		return syscall.ESTALE
@@ -202,8 +202,8 @@ func openRights(flags uint32) (want uint32) {
 	return nfs3.AccessRead | fileWrite // also for O_RDONLY|O_TRUNC
 }
 
-// opened makes a handle for an open counted by the caller. It sets which pages the kernel may keep.
-// If interrupted while the kernel has outdated pages, it takes the open back.
+// opened makes a handle for an open counted by the caller. It also decides which pages the kernel
+// may keep. If interrupted while the kernel has outdated pages, it takes the open back.
 func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut) error {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	switch {
@@ -215,10 +215,10 @@ func (f *fileSystem) opened(r *request, n *node, flags uint32, out *fuse.OpenOut
 	out.Fh = f.add(&handle{n: n, who: r.who, data: f.openData(n), direct: out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0})
 	f.pollOpenFiles()
 	if flags&syscall.O_TRUNC != 0 {
-		n.emptied() // the kernel empties it on this reply
+		n.emptied() // the kernel empties the file on this reply
 		return nil
 	}
-	// This serves all openers, and ends before this open returns.
+	// This update serves all openers, and ends before this open returns.
 	_, err := f.showSize(r, r.who, n)
 	if err != nil {
 		_ = f.handles.remove(out.Fh).data.Close() // nothing was written through it
@@ -239,7 +239,7 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	h.n.endMaking()
 	held := f.sendDeferred(r, h.n)
 	err := h.data.Flush(r)
-	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // continues if interrupted
+	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // an interrupted release continues in the background
 	return f.status(cmp.Or(held, err, h.n.takeDeferredErr()))
 }
 
@@ -266,7 +266,7 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	if h.data != nil {
 		h.n.endMaking()
-		_ = f.sendDeferred(r, h.n) // left by an interrupted close; stays if interrupted again
+		_ = f.sendDeferred(r, h.n) // a SETATTR left by an interrupted close; stays deferred if interrupted again
 		if err := cmp.Or(h.data.Close(), h.n.takeDeferredErr()); err != nil {
 			f.failed(err)
 		}

@@ -24,8 +24,8 @@ import (
 	"slices"
 )
 
-// open counts an open of n. While n is being removed it counts none, and returns a channel that is
-// closed after the removal.
+// open counts an open of n. During a removal of n it counts none, and returns a channel that closes
+// after the removal.
 func (t *table) open(n *node) (removal <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,8 +48,8 @@ func (t *table) openFile(ctx context.Context, n *node) error {
 	return nil
 }
 
-// close takes back an open. If it was the last and the file's only name is hidden, it returns that
-// name; the file is then removing.
+// close takes back an open. If that was the last open and the file's only name is hidden, close
+// returns this name; the file is then removing.
 func (t *table) close(n *node) (hidden dirName, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,8 +69,8 @@ func (t *table) close(n *node) (hidden dirName, ok bool) {
 }
 
 // claim starts removing a name unless its node is keep. A closed file is removing until endRemoval.
-// The node is nil for an unknown name or a directory: directories are removed in any case, as by
-// the kernel's client.
+// claim returns a nil node for an unknown name or a directory: an open directory gets no hidden
+// name, as with the kernel's client.
 func (t *table) claim(dir *node, name string, keep *node) (n *node, open bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

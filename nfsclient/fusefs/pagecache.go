@@ -12,13 +12,14 @@ import (
 
 // pageDropper has the nodes with pages being dropped or stored.
 type pageDropper struct {
-	mu       sync.Mutex // guards under; innermost
+	mu       sync.Mutex // guards inFlight; innermost
 	inFlight map[*node]chan struct{}
 	wg       sync.WaitGroup
 }
 
 // run calls change, which drops or stores pages of n, with no other such call for n. It returns nil
-// after change, or the error of ctx: change then continues, or never begins.
+// after change has ended. If ctx ends first, run returns its error: change then continues in the
+// background, or never begins.
 func (d *pageDropper) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {
@@ -44,8 +45,8 @@ func (d *pageDropper) run(ctx context.Context, n *node, change func()) error {
 	}
 }
 
-// begin returns a channel for the caller to close at the end, or the channel of the change in
-// flight.
+// begin returns ended, which the caller closes after its change. During another change for n it
+// returns before, which closes when that change ends.
 func (d *pageDropper) begin(n *node) (ended, before chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

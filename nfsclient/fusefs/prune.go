@@ -1,4 +1,4 @@
-// Pruning: the kernel is asked to forget unused objects when it has more than memory allows.
+// Pruning: asking the kernel to forget unused objects when there are more nodes than memory allows.
 //
 // Each object in the kernel's caches has a node here. The kernel forgets objects only when the
 // whole machine is short of memory. Without pruning, a listing of a million names would stay until
@@ -31,7 +31,7 @@ type pruner struct {
 	byName atomic.Bool // the kernel has no prune notice (before Linux 6.18)
 }
 
-// begin starts pruning. It does not block, because its caller holds the table's lock.
+// begin starts pruning. It must not block, because its caller holds the table's lock.
 func (p *pruner) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *pruner) begin() {
 	}
 }
 
-// next reports whether to start a round or, if begun, to continue it.
+// next reports whether run has to start a round or, if begun, to continue the round.
 func (p *pruner) next(begun bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *pruner) next(begun bool) bool {
 	return p.running
 }
 
-// stop ends the pruning. The connection to the kernel is closed before, so no notice blocks.
+// stop ends the pruning. The caller has closed the connection to the kernel, so no notice blocks.
 func (p *pruner) stop() {
 	p.mu.Lock()
 	p.stopped = true
@@ -62,7 +62,8 @@ func (p *pruner) stop() {
 	p.wg.Wait()
 }
 
-// run makes rounds. Each leaves an eighth of the bound free if the kernel can drop enough.
+// run prunes in rounds. Each round leaves an eighth of the bound free if the kernel can drop enough
+// nodes.
 func (p *pruner) run() {
 	f := p.fs
 	for p.next(false) {

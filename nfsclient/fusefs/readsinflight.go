@@ -1,12 +1,14 @@
 // READs of one file in flight, which delay a notice.
 //
 // A READ with a short reply makes the kernel shrink the file's size, unless a notice came between
-// request and reply. Then the rest of the page, up to the old size, shows zeros not in the file.
-// Often the READ itself finds the change behind the notice. So a notice goes out after the replies
-// to all READs in flight when it became due. Later READs do not delay it.
+// request and reply. If a notice did come between, the rest of the page, up to the old size, shows
+// zeros that the file lacks. Often the READ itself finds the change that causes the notice. So a
+// notice waits for the replies to all READs in flight when it became due. Later READs do not delay
+// the notice.
 //
-// After a READ of one page the kernel wakes the program, which shrinks the size itself. No call
-// shows that, so such a READ counts for cutFor longer. A program delayed even longer may see zeros.
+// After a READ of one page the kernel wakes the program, which shrinks the size itself. No request
+// reports this, so such a READ counts for cutFor longer. A program delayed even longer may see
+// zeros.
 
 package fusefs
 
@@ -79,7 +81,7 @@ func (n *node) isRead() bool {
 	return n.reads.inFlight != [2]int{}
 }
 
-// defersNotice is reading.defers.
+// defersNotice is readGroups.defers for n, under n.mu.
 func (n *node) defersNotice() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,7 @@ func (f *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	if dir == nil {
 		return staleNode
 	}
-	f.reopens.openArrived(&h.Caller) // the thread does not walk for an open any more
+	f.reopens.openArrived(&h.Caller) // a thread that unlinks no longer repeats an open
 	if f.table.isOpenHidden(dir, name) {
 		return fuse.Status(syscall.EBUSY) // as the kernel's client does
 	}
@@ -58,7 +58,7 @@ func (f *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string
 			return f.status(err)
 		}
 		// The kernel reports a last close after close(2) has returned. So a hidden name may be
-		// about to go, or have gone while the server answered.
+		// about to disappear, or have disappeared while the server answered.
 		if d.hiddenRemoved.Load() != before {
 			continue
 		}
@@ -90,7 +90,7 @@ func (r *request) remove(proc uint32, dir *node, name string) error {
 	f.learnWcc(dir, s, &res.Wcc)
 	f.changed(dir)
 	if known && c.n != nil {
-		f.expire(c.n) // nlink and ctime, if it has other names
+		f.expire(c.n) // the object's nlink and ctime have changed, if it has other names
 	}
 	if last && err == nil {
 		c.n.gone.Store(true)

@@ -1,8 +1,8 @@
 // Opens repeated by the kernel: after ESTALE it walks the path once more, and not a third time.
 //
-// The file found by the second walk counts as open until its open arrives. A removal in between
-// hides it. Only the thread identifies the second walk. In another PID namespace threads may have
-// no number here or share one. Then an open may fail with ESTALE needlessly.
+// The file found by the second walk counts as open until its open arrives, so a removal in between
+// only hides the file. Only the thread number identifies the second walk. In another PID namespace
+// threads may have no number here or share a number. Then an open may fail needlessly with ESTALE.
 
 package fusefs
 
@@ -81,7 +81,7 @@ func (r *request) lookupReopen(dir *node, name string, from *fuse.Caller, out *f
 			}
 			f.closed(r, n, r.who)
 		}
-		f.table.forget(n.id, 1) // it was removed meanwhile
+		f.table.forget(n.id, 1) // the file was removed meanwhile
 	}
 }
 
@@ -102,7 +102,7 @@ func (q *reopens) keep(from *fuse.Caller, k *reopenFile) {
 	})
 }
 
-// openArrived records an open by the thread, which is counted now or has failed.
+// openArrived ends the thread's wait for an open: that open is now counted or has failed.
 func (q *reopens) openArrived(from *fuse.Caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

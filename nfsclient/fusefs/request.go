@@ -3,8 +3,8 @@
 // FUSE reports any signal, once for each request, though most do not end a system call. For
 // example, a runtime preempts its threads by signals, and many handlers do not concern the file.
 // Like the kernel's own client, the mount interrupts server waits only if the signal ends the
-// program. The kernel does not report signals after the first. So after the first signal the mount
-// polls the process's pending signals until it answers the request.
+// program. The kernel reports only the first signal. So after that signal the mount polls the
+// process's pending signals until it answers the request.
 
 package fusefs
 
@@ -31,9 +31,9 @@ type request struct {
 	cancel <-chan struct{} // closed at the first signal, and when the connection is gone
 	done   chan struct{}   // closed when the operation has to end
 	pid    uint32          // 0: not seen
-	signal time.Time       // guarded by requests.mu: when look first found a signal
+	signal time.Time       // guarded by requests.mu: when poll first found a signal
 	ended  bool            // guarded by requests.mu: done is closed
-	at     int             // guarded by requests.mu: index in requests.under
+	at     int             // guarded by requests.mu: index in requests.inFlight
 }
 
 var requestPool = sync.Pool{New: func() any { return &request{done: make(chan struct{})} }}
@@ -47,7 +47,7 @@ func (f *fileSystem) begin(what op, cancel <-chan struct{}, from *fuse.Caller) *
 	return r
 }
 
-// end returns r to the pool. A closed channel cannot be reused, so it is replaced first.
+// end returns r to the pool. A closed done channel cannot be reused, so end replaces it first.
 func (r *request) end() {
 	if r.fs.requests.remove(r) {
 		r.done, r.ended = make(chan struct{}), false
@@ -148,7 +148,7 @@ func (q *requests) stop() {
 }
 
 // dying reports whether the program of a request with a signal ends. A program in another PID
-// namespace counts as dying if the server stays silent. A wait longer than unseen then ends with
+// namespace counts as dying if the server stays silent. A wait longer than unseenFor then ends with
 // EINTR, even if the signal was harmless. The caller holds q.mu.
 func (q *requests) dying(r *request) bool {
 	if r.pid == 0 {
@@ -181,7 +181,7 @@ func signalSet(text []byte) uint64 {
 	return set
 }
 
-// disconnected reports whether the kernel has aborted the mount: it then refuses notices.
+// disconnected reports whether the kernel has aborted the mount, by a notice, which fails then.
 func (f *fileSystem) disconnected() bool {
 	const noNode = 1<<63 - 1
 	st := f.server.InodeNotify(noNode, -1, 0)

@@ -87,8 +87,8 @@ func (r *request) setattr(n *node, s nfs3.Sattr) error {
 	return err
 }
 
-// setattrNow is setattr without deferred changes. It sends written data first, which would change
-// the times again or lose its right to be written.
+// setattrNow is setattr without deferred changes. It sends written data first, because later WRITEs
+// would change the times again or be refused.
 func (r *request) setattrNow(n *node, s nfs3.Sattr) error {
 	call := func(ctx context.Context) error { return r.fs.callSetattr(ctx, r.who, n, &s) }
 	d := n.file()
@@ -123,7 +123,7 @@ func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *n
 	}
 	if n.isDir() && f.narrowed(n, s) {
 		n.searchers.Add(1)
-		f.notices.put(n) // search rights have changed, which the kernel does not check
+		f.notices.put(n) // the kernel must forget names, because it does not check the changed search rights
 	}
 	return nil
 }

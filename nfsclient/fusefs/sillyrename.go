@@ -2,8 +2,8 @@
 //
 // An NFSv3 server does not track open files, so a file without a name is gone. Like the kernel's
 // client, the mount renames the last name of an open file. The hidden name is .nfs with the file's
-// and the attempt's numbers; the last close removes it. A crashed client leaves such names behind.
-// They can be removed by hand.
+// and the attempt's numbers. The last close removes that name. A crashed client leaves such names
+// behind. They can be removed by hand.
 
 package fusefs
 
@@ -18,12 +18,12 @@ import (
 // sillyTries bounds the attempts to find a free hidden name.
 const sillyTries = 16
 
-// sillyCount makes hidden names differ.
+// sillyCount numbers the attempts, so that hidden names differ.
 var sillyCount atomic.Uint32
 
 // beginRemoval starts a removal of a name by REMOVE or by a RENAME over it, except if its node is
-// keep. If it is the last name of an open file, the file gets a hidden name, and both are returned.
-// The caller passes closed to endRemoval afterwards. Both nodes can be nil.
+// keep. If the name is the last name of an open file, beginRemoval hides the file and returns its
+// node and hidden name. The caller passes closed to endRemoval afterwards. Both nodes can be nil.
 func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, hidden dirName, closed *node, err error) {
 	n, isOpen := r.fs.table.claim(dir, name, keep)
 	if !isOpen {
@@ -33,10 +33,10 @@ func (r *request) beginRemoval(dir *node, name string, keep *node) (open *node, 
 	return open, hidden, nil, err
 }
 
-// bindUnknown looks up a name without a known node: its file may be open under another name. RENAME
-// trusts that its target is absent, because the kernel has asked before. UNLINK does not: the
-// kernel has found the name, so a cached absence is outdated. bindUnknown must not run during a
-// change of the name.
+// bindUnknown looks up a name without a known node: its file may be open under another name. For
+// RENAME it trusts a target's cached absence, because the kernel has just looked up the target. For
+// UNLINK a cached absence is outdated, because the kernel has found the name. bindUnknown must not
+// run during a change of the name.
 func (r *request) bindUnknown(dir *node, name string, target bool) error {
 	c, known := r.fs.table.child(dir, name)
 	if !known {
@@ -52,13 +52,13 @@ func (r *request) bindUnknown(dir *node, name string, target bool) error {
 	case err != nil:
 		return err
 	}
-	r.fs.table.forget(n.id, 1) // if the kernel has not looked it up, it is not open
+	r.fs.table.forget(n.id, 1) // take back the lookup; n stays if the kernel knows it
 	return nil
 }
 
 // hide renames an open file to a hidden name in the same directory and returns that place. Until
-// keepHidden is called no close removes it. The node is nil if the file has another name and needs
-// none.
+// keepHidden is called, no close removes the hidden name. hide returns a nil node if the file has
+// another name and needs no hidden name.
 func (r *request) hide(n, dir *node, name string) (*node, dirName, error) {
 	attr, _ := n.snapshot()
 	if attr.Nlink > 1 {
@@ -72,7 +72,7 @@ func (r *request) hide(n, dir *node, name string) (*node, dirName, error) {
 	for range sillyTries {
 		hidden := fmt.Sprintf("%s%016x%08x", hiddenPrefix, attr.Fileid, sillyCount.Add(1))
 		other, err := r.lookup(dir, hidden)
-		if err == nil { // of another client, or of an earlier mount
+		if err == nil { // the name belongs to another client or to an earlier mount
 			r.fs.table.forget(other.id, 1)
 			continue
 		}
@@ -117,7 +117,7 @@ func (r *request) showAgain(n *node, p dirName, name string) {
 // hiddenPrefix is the prefix of the kernel client's hidden names too.
 const hiddenPrefix = ".nfs"
 
-// isHidden reports whether a name has the form of hide's.
+// isHidden reports whether a name has the form of the names that hide makes.
 func isHidden(name string) bool {
 	return len(name) == len(hiddenPrefix)+24 && name[:len(hiddenPrefix)] == hiddenPrefix
 }
@@ -140,7 +140,7 @@ func (f *fileSystem) closingIn(dir *node) bool {
 	}
 	hidden := f.table.hiddenIn(dir)
 	if len(hidden) == 0 {
-		return false // another client has removed them
+		return false // another client has removed the hidden names
 	}
 	hs := &f.handles
 	hs.mu.Lock()

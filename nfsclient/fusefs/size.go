@@ -1,9 +1,9 @@
 // A file's size in the kernel, used for programs without fetching attributes.
 //
-// The kernel fetches attributes when a program looks at them, reads past the size, or seeks from
-// the end. Mappings, sendfile, splice, copy_file_range and appends use its copy. So showSize
-// updates the kernel's size and pages before the reply to an open, a lock, or a stat of an open
-// file.
+// The kernel fetches attributes when a program asks for them, reads past the size, or seeks from
+// the end. Mappings, sendfile, splice, copy_file_range and appends use the kernel's copy of the
+// size. So showSize updates the kernel's size and pages before the reply to an open, a lock, or a
+// stat of an open file.
 //
 // Attributes in a reply cannot grow the size safely. The kernel ignores them if a notice or a write
 // of its own comes between request and reply. It also keeps the page of the old end, with zeros in
@@ -44,15 +44,15 @@ func (n *node) current() bool {
 	return n.pages == n.content
 }
 
-// grew is for writes: after the reply the kernel's size is at least this.
+// grew notes that after the reply to a write the kernel's size is at least size.
 func (n *node) grew(size uint64) {
 	n.mu.Lock()
 	n.shown = max(n.shown, size)
 	n.mu.Unlock()
 }
 
-// shrank is for replies that may shrink the kernel's size to this. It reports whether the size was
-// larger.
+// shrank notes a reply that may shrink the kernel's size to size. It reports whether the kernel's
+// size was larger.
 func (n *node) shrank(size uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,7 +64,7 @@ func (n *node) shrank(size uint64) bool {
 	return true
 }
 
-// replaced is for the reply to SETATTR: the kernel always adopts its size.
+// replaced notes the reply to a SETATTR: the kernel always adopts the reply's size.
 func (n *node) replaced(size uint64) {
 	n.mu.Lock()
 	n.shown, n.seen = size, true
@@ -72,8 +72,8 @@ func (n *node) replaced(size uint64) {
 	n.mu.Unlock()
 }
 
-// emptied is for an open with truncation: the kernel then drops all pages. A notice would send
-// pages written through mappings first, and the file would grow again.
+// emptied notes an open with truncation, on which the kernel drops all pages. A notice instead
+// would make the kernel send pages written through mappings first, and the file would grow again.
 func (n *node) emptied() {
 	n.mu.Lock()
 	n.shown, n.pages = 0, n.content
@@ -81,8 +81,9 @@ func (n *node) emptied() {
 	n.mu.Unlock()
 }
 
-// entrySize returns the size for a reply naming n. An open file does not grow by it: the kernel
-// then has to fetch attributes, and showSize runs before that reply.
+// entrySize returns the size for a reply naming n. For an open file the reply does not show a
+// larger size: the kernel then has to fetch attributes, and showSize runs before the reply to that
+// GETATTR.
 func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	n.mu.Lock()
 	if !n.seen || size <= n.shown {
@@ -97,8 +98,8 @@ func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 }
 
 // learnNamed is learn for a reply naming n to the kernel. If the reply shrinks the kernel's size,
-// no notice may come before it. The next poll of open files then drops the pages, and fillNode
-// makes the kernel fetch attributes before it shows them.
+// no notice may come before that reply. The next poll of open files then drops the pages, and
+// fillNode makes the kernel fetch attributes before it shows them.
 func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	n.mu.Lock()
 	cut := attr.Size < n.shown
@@ -110,10 +111,10 @@ func (f *fileSystem) learnNamed(n *node, s stamp, attr *nfs3.Fattr) {
 	f.learn(n, s, attr)
 }
 
-// shrinks reports whether the reply to a GETATTR shrinks the kernel's size: no notice may come
-// before it then. If only the size is requested, the next poll of open files drops pages changed by
-// other clients. With noac the kernel drops pages itself if the reply has another size or mtime.
-// Only a file that has grown then needs notices.
+// shrinks reports whether the reply to a GETATTR shrinks the kernel's size, so that no notice may
+// come before the reply. If only the size is requested, the next poll of open files drops pages
+// changed by other clients. With noac the kernel drops pages itself if the reply has another size
+// or mtime. Only a file that has grown then needs notices.
 func (n *node) shrinks(forSize, noAC bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +164,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		current := n.pages == n.content && n.shown >= size
 		n.mu.Unlock()
 		if current {
-			return // by another open, and a program may have written the last byte since
+			return // another open has updated the size, and a program may have written the last byte since
 		}
 		dropped = true
 		f.dropPages(n)
@@ -175,9 +176,9 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 }
 
 // storeLast sets the kernel's size for n, with last as the last byte. It drops the page again,
-// because a program may have written that byte meanwhile. It does nothing if the file was truncated
-// here after the size was read. During a truncation the field shown keeps the truncation's value.
-// dropper runs storeLast after dropping all pages.
+// because a program may have written that byte meanwhile. It does nothing if this mount truncated
+// the file after reading the size. During a truncation the field shown keeps the truncation's
+// value. dropper runs storeLast after dropping all pages.
 func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 	n.mu.Lock()
 	cuts, cut := n.cuts, n.sizeOf(&n.attr) < size
@@ -207,8 +208,8 @@ func (f *fileSystem) storeLast(n *node, size uint64, last []byte) {
 // ownership has the attributes that another client's chmod and chown change without the content.
 type ownership struct{ mode, uid, gid uint32 }
 
-// showOwnership is for an open. If another client has changed the ownership, it makes the kernel
-// fetch attributes. Otherwise the kernel trusts its own until their timeout.
+// showOwnership is called by an open. If another client has changed the ownership, it makes the
+// kernel fetch attributes. Without this the kernel would trust its own copy until the timeout.
 func (f *fileSystem) showOwnership(n *node) {
 	n.mu.Lock()
 	old := n.shownAs != ownership{} && n.shownAs != ownershipOf(&n.attr)
@@ -221,18 +222,18 @@ func (f *fileSystem) showOwnership(n *node) {
 // ownershipOf returns the ownership in a.
 func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
 
-// voidCached is for a granted lock: it voids cached data of n regardless of times.
+// voidCached is called for a granted lock. It voids cached data of n, whatever the file's times.
 func (r *request) voidCached(n *node) {
 	n.mu.Lock()
 	n.content++
 	n.expired = true
 	n.mu.Unlock()
-	_ = r.getattr(n)                  // if it fails, the next use fetches them
-	_, _ = r.fs.showSize(r, r.who, n) // if interrupted, it continues after the reply
+	_ = r.getattr(n)                  // on an error the next use fetches the attributes
+	_, _ = r.fs.showSize(r, r.who, n) // if interrupted, showSize continues after the reply
 }
 
-// stability returns how a WRITE has to be sent. For a file open with O_SYNC the kernel sends FSYNC
-// only after WRITEs of its pages.
+// stability returns the stability to request for a WRITE. For a file open with O_SYNC the kernel
+// sends FSYNC only after WRITEs of its pages.
 func (h *handle) stability(in *fuse.WriteIn) nfs3.StableHow {
 	if in.Flags&syscall.O_DIRECT != 0 || h.direct && in.Flags&syscall.O_DSYNC != 0 {
 		return nfs3.FileSync
@@ -262,7 +263,7 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 	case h.direct:
 		last := p[count-1]
 		_ = f.dropper.run(r, n, func() { f.appended(n, in.Offset, end, uint64(count), last) })
-	case end != in.Offset: // the kernel has pages at the wrong place until this reply
+	case end != in.Offset: // the kernel has put the data at the wrong place: drop its pages
 		n.mu.Lock()
 		n.content++
 		n.mu.Unlock()
@@ -272,8 +273,8 @@ func (r *request) append(h *handle, who datapath.Cred, in *fuse.WriteIn, p []byt
 }
 
 // appended corrects the kernel's pages after an append. The kernel assumed count bytes at guess;
-// they are at end, and last is the last one. Pages at the previous end have zeros in their place.
-// dropper runs appended.
+// the bytes are at end, and last is the last byte. The kernel's pages between the previous and the
+// new end have zeros. dropper runs appended.
 func (f *fileSystem) appended(n *node, guess, end, count uint64, last byte) {
 	if guess == end && n.current() {
 		_ = f.server.InodeNotify(n.id, int64(end), int64(count))

@@ -1,11 +1,11 @@
 // FIFOs, sockets and devices of a mount for all users: rights that the kernel does not check.
 //
-// The kernel opens them itself without a request. It checks rights only with default_permissions.
-// Devices cannot be opened on such a mount (nodev). A walk to a FIFO or a socket causes a LOOKUP
-// each time, and the server checks the rights there. A walk by a system call without use of the
-// object, such as stat(2) or unlink(2), needs none. /proc shows which call it is. If /proc cannot
-// show it, for a thread in another PID namespace or to an unprivileged mount, the walk needs all
-// rights.
+// The kernel opens these objects itself without a request. It checks rights only with
+// default_permissions. Devices cannot be opened on such a mount (nodev). A walk to a FIFO or a
+// socket causes a LOOKUP each time, and the server checks the rights there. A walk by a system call
+// that does not use the object, such as stat(2) or unlink(2), needs no rights. /proc shows the
+// system call. If /proc cannot show it, for a thread in another PID namespace or to an unprivileged
+// mount, the walk needs all rights.
 
 package fusefs
 

@@ -10,7 +10,7 @@ import (
 )
 
 // mountedNames returns the base names of all mount points in this process's mount namespace. Names
-// outside this mount do no harm: equal names are then left to time out.
+// of mount points elsewhere do no harm: equal names in this mount are only left to time out.
 func mountedNames() map[string]bool {
 	text, _ := os.ReadFile("/proc/self/mountinfo") // on an error assume no mount points
 	names := make(map[string]bool)

@@ -16,12 +16,12 @@ import (
 const sleepMin = 100 * time.Millisecond
 
 // A sleepWatch calls slept after each suspend of the machine. Go's monotonic clock, FUSE's kernel
-// timeouts and all timers stand still during suspend. That is right for call timeouts, because the
-// server was not called meanwhile, but wrong for caches.
+// timeouts and all timers stand still during suspend. This is right for call timeouts, because the
+// mount could not receive replies meanwhile, but wrong for caches.
 type sleepWatch struct {
 	// set once
 	wake   func() error         // returns after each change of the machine's clock, or fails
-	offset func() time.Duration // lead of the suspend-counting clock over the other
+	offset func() time.Duration // lead of the clock that counts suspends over the monotonic clock
 	slept  func(time.Duration)
 }
 
@@ -47,7 +47,7 @@ func sleepOffset() time.Duration {
 }
 
 // A clockAlarm reports changes of the machine's clock: settings, and the kernel's change at the end
-// of a suspend. Without changes it costs nothing.
+// of a suspend. A waiting alarm costs nothing.
 type clockAlarm struct {
 	once sync.Once
 	f    *os.File // a distant timer, cancelled by each change (timerfd_create(2))

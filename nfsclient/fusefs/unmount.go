@@ -49,13 +49,13 @@ func (m *MountPoint) Sync(ctx context.Context) error {
 	return m.fs.lastError()
 }
 
-// Held reports whether the kernel still has the mount. If it has left the directory tree, another
-// mount namespace has a copy, or programs still use it after a lazy unmount.
+// Held reports whether the kernel still has the mount. If a held mount has left the directory tree,
+// another mount namespace has a copy, or programs still use the mount after a lazy unmount.
 func (m *MountPoint) Held() bool { return m.server.Connected() }
 
 // Abandon ends a mount in use. It commits written data to stable storage and accepts no more,
-// because the process should end then and would lose it. Programs still using the mount get errors.
-// The error reports lost data.
+// because the process is about to end and would lose new data. Programs still using the mount get
+// errors. The error reports lost data.
 func (m *MountPoint) Abandon() error {
 	m.fs.deferred.send()
 	if err := m.fs.engine.Close(context.Background()); err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // The mount does not request FUSE_POSIX_ACL, which would let the kernel decide by ACLs instead of
-// the server. So the kernel passes these attributes on like any other. It checks their form and the
-// object's owner, and caches nothing. If the server has no NFSACL, or with NoACL, these methods are
-// not called: go-fuse answers the first request with ENOSYS, and the kernel sends no more (see
-// Options.fuse).
+// the server. So the kernel passes these attributes on like any other. The kernel then checks their
+// form and the object's owner, and caches nothing. If the server has no NFSACL, or with NoACL, the
+// kernel sends no requests for them: go-fuse answers the first request with ENOSYS, and the kernel
+// sends no more (see Options.fuse).
 
 // errNoAttr is the error for a missing attribute.
 const errNoAttr = syscall.ENODATA
