@@ -1,5 +1,5 @@
-// ACLs: both procedures over both transports, lists of any length, servers without them and hostile
-// ones.
+// ACLs: both procedures over both transports, lists of any length, servers without ACLs, and
+// hostile servers.
 
 package nfsclient_test
 
@@ -27,7 +27,7 @@ type aclStub struct {
 	mu     sync.Mutex // guards all below
 	acls   nfsacl3.ACLs
 	status nfs3.Status
-	mask   uint32 // of the last SETACL
+	mask   uint32 // mask of the last SETACL
 }
 
 // answer makes the stub reply with these lists and this status.
@@ -133,7 +133,7 @@ func TestACLsOfAnyLength(t *testing.T) {
 	})
 }
 
-// A mode travels as a list of three entries, which is no separate ACL.
+// A mode travels as a list of three entries, and is read as the ACL equivalent to this mode.
 func TestACLOfAMode(t *testing.T) {
 	stub := new(aclStub)
 	withACLs(t, stub, func(t *testing.T, fsys *nfsclient.FS) {

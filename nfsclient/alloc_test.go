@@ -16,7 +16,7 @@ import (
 )
 
 func TestDataPathDoesNotAllocate(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background()) // as programs have them
+	ctx, cancel := context.WithCancel(context.Background()) // programs use cancelable contexts too
 	defer cancel()
 	for _, row := range []struct {
 		tr nfsclient.Transport

@@ -78,7 +78,7 @@ const maxConns = 64
 // are the NFSv3 procedures on handles.
 type Client struct {
 	// set once; the pointers are shared with all Clients from As
-	server location // one address for all services and connections, even if the server's name has several
+	server location // one address for all connections, even if the server's name has several
 	cfg    transport.ClientConfig
 	opt    Options
 	conns  []*conn

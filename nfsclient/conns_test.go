@@ -104,8 +104,8 @@ func waitUntil(cond func() bool) {
 	}
 }
 
-// A call waits on one of three connections. Once that is noticed as silent, the others take all
-// further calls. Afterwards it takes its share again.
+// A call waits on one of three connections. Once this connection is noticed as silent, the others
+// take all further calls. After it answers again, it takes its share.
 func TestSilentConnectionsAreAvoided(t *testing.T) {
 	d, addr := newDam(t, serveGetattr(t, func(c *transport.Call) error {
 		c.Args.Rest()

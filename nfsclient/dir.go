@@ -79,7 +79,7 @@ func (f *FS) Entries(ctx context.Context, name string) iter.Seq2[*DirEntry, erro
 }
 
 // Names is Entries by READDIR: entries have only a name and a number, and ask the server for the
-// rest. The server then need not read unused attributes.
+// rest. So the server reads no unused attributes.
 func (f *FS) Names(ctx context.Context, name string) iter.Seq2[*DirEntry, error] {
 	return f.entries(ctx, name, true)
 }

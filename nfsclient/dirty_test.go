@@ -42,7 +42,7 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 	l.needs(false)
 	l.write(verf1)
 	m := l.needs(true)
-	l.write(verf1) // during the COMMIT, which need not cover it
+	l.write(verf1) // a write during the COMMIT, which need not cover this write
 	l.commit(m, verf1, nil)
 	m = l.needs(true)
 	l.commit(m, verf1, nil)
@@ -52,15 +52,16 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 func TestLossIsReportedOnce(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
-	l.write(verf2) // the server restarted between the two
+	l.write(verf2) // the server restarted between the two writes
 	m := l.needs(true)
 	l.commit(m, verf2, ErrLostWrites)
-	l.write(verf2) // written again
+	l.write(verf2) // the data is written again
 	l.commit(l.needs(true), verf2, nil)
 	l.needs(false)
 }
 
-// Replies with the old verifier during a COMMIT are not in its result; the next Sync reports them.
+// A Sync does not report writes with the old verifier answered during its COMMIT; the next Sync
+// does.
 func TestWritesDuringALossyCommitAreLostToo(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -81,7 +82,7 @@ func TestRestartAfterSyncIsNoLoss(t *testing.T) {
 	l.needs(false)
 }
 
-// Two Syncs that began with unsafe data both report the loss.
+// Two Syncs that began before a loss was known both report the loss.
 func TestEachOfTwoSyncsReportsTheLoss(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -107,8 +108,8 @@ func TestSyncOfOldWritesBesideNewOnes(t *testing.T) {
 
 // A modelWrite is the state of one write at the simulated server and the File.
 type modelWrite struct {
-	number   uint64 // 0: its reply has not been seen
-	epoch    byte   // the server's when it ran the write
+	number   uint64 // 0: the reply has not been seen
+	epoch    byte   // the server's epoch when it ran the write
 	stable   bool
 	reported bool // lost, and reported by a Sync that covers it
 }
@@ -116,13 +117,13 @@ type modelWrite struct {
 // A modelSync is a Sync in progress.
 type modelSync struct {
 	m     commitMark
-	done  bool // at the server
+	done  bool // the COMMIT has run at the server
 	epoch byte
 	told  []bool // for each write, whether its loss was reported at the Sync's start
 }
 
 // Writes, Syncs and restarts in random order, with late replies. No Sync succeeds with lost data
-// unless an earlier one reported it. Without a restart none reports a loss.
+// unless an earlier Sync reported the loss. Without a restart no Sync reports a loss.
 func TestSyncsAgainstAModel(t *testing.T) {
 	for seed := range uint64(20000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -196,7 +197,7 @@ func TestSecondCommitOfTheSameWrites(t *testing.T) {
 	l.commit(l.needs(true), verf2, nil)
 }
 
-// Of COMMITs answered out of order the one that covers more counts.
+// If COMMITs are answered out of order, the COMMIT that covers more writes counts.
 func TestCommitsAnsweredInTheOtherOrder(t *testing.T) {
 	for verf, want := range map[nfs3.Verf]error{verf1: nil, verf2: ErrLostWrites} {
 		l := &ledger{T: t}

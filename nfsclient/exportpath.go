@@ -58,7 +58,7 @@ type mountTry struct{ dir, rest string }
 func mountTries(p string) []mountTry {
 	rest := strings.TrimLeft(p, "/")
 	for strings.HasPrefix(rest, "../") || strings.HasPrefix(rest, "./") || rest == ".." || rest == "." {
-		_, rest, _ = strings.Cut(rest, "/") // drop the component: the server's root is its own parent
+		_, rest, _ = strings.Cut(rest, "/") // the server's root is its own parent: drop ".."
 		rest = strings.TrimLeft(rest, "/")
 	}
 	dir := "/"

@@ -1,10 +1,11 @@
 // Several servers of one volume: choosing one, and failing over to the next.
 //
 // A Client uses one server at a time for all connections. Data written UNSTABLE to one server is
-// neither visible nor committed on another, and the file's attributes there are older too. Clients
-// start with a random server to spread the load. If a server does not answer, the next one is
-// tried. Before it receives calls it must return the mounted roots for their handles. If it does
-// not know a handle, or returns another object, it serves another volume and is not used.
+// neither visible nor committed on another server, where the file's attributes are older too.
+// Clients start with a random server to spread the load. If a server does not answer, the Client
+// tries the next one. Before a new server receives calls, it must return the mounted roots for
+// their handles. A server that does not know a handle, or returns another object, serves another
+// volume and is not used.
 
 package nfsclient
 
@@ -47,13 +48,13 @@ type group struct {
 	turn    int        // the server used or tried
 	left    []string   // further addresses of its name, "host:port"
 	addr    string     // its address, "host:port"
-	settled bool       // it has answered at addr
+	settled bool       // the server has answered at addr
 	used    string     // the last address with calls; "": none
 	links   []*transport.Client
-	onLeave func() // moves other services too
+	onLeave func() // moves other services' connections too
 	roots   []root
-	moves   uint64            // switches to another server
-	refused map[string]string // rejected servers, and why
+	moves   uint64            // number of switches to another server
+	refused map[string]string // rejected servers, each with the reason
 }
 
 // A root is a mounted directory: every server must have it under the same handle.
@@ -130,7 +131,7 @@ func (g *group) begin(conns []*conn, leave func()) {
 	g.onLeave = leave
 	addr := g.addr
 	g.mu.Unlock()
-	for _, k := range conns { // one may have moved already
+	for _, k := range conns { // a connection may have moved already
 		k.Leave(addr, errElsewhere)
 	}
 }
@@ -180,7 +181,7 @@ func (g *group) Connected(ctx context.Context, addr string, try transport.Try) e
 	return nil
 }
 
-// check asks a new server for the roots.
+// check asks a new server for all roots, and returns an error if the server lacks one.
 func (g *group) check(ctx context.Context, addr string, try transport.Try, roots []root) error {
 	for _, r := range roots {
 		err := r.check(ctx, try)
@@ -206,7 +207,7 @@ func (g *group) refuse(addr string, err error) {
 	}
 }
 
-// check asks a server for a root. A MoveError means that it serves another volume.
+// check asks a server for a root. A MoveError means that the server has another volume.
 func (r *root) check(ctx context.Context, try transport.Try) error {
 	args, res := nfs3.GetattrArgs{FH: r.fh}, nfs3.GetattrRes{}
 	err := try(ctx, &procs[nfs3.ProcGetattr], &args, &res)
@@ -223,8 +224,9 @@ func (r *root) check(ctx context.Context, try transport.Try) error {
 	return nil
 }
 
-// Next moves to the next address, then the next server, if addr does not answer. It ignores other
-// connections to addr that are still up: an idle one does not notice its server's end.
+// Next moves to the next address, then the next server, if addr does not answer. Next ignores that
+// other connections to addr still seem up, because an idle connection does not notice the server's
+// end.
 func (g *group) Next(ctx context.Context, addr string) string {
 	g.search.Lock()
 	defer g.search.Unlock()
@@ -251,7 +253,7 @@ func (g *group) advance(ctx context.Context, from string) string {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.addr != from || len(left) == 0 { // a connection may have settled meanwhile
+	if g.addr != from || len(left) == 0 { // another connection may have settled meanwhile
 		return g.addr
 	}
 	g.turn, g.addr, g.left, g.settled = turn, left[0], left[1:], false
@@ -330,7 +332,7 @@ func (c *Client) followRoot(ctx context.Context, fh nfs3.FH) error {
 }
 
 // CheckServers asks each responding server for the mounted volume. It returns the error of the
-// first without it. It calls silent for each server without an answer.
+// first server without the volume. It calls silent for each server without an answer.
 func (c *Client) CheckServers(ctx context.Context, silent func(server string, err error)) error {
 	g := c.group()
 	if g == nil {

@@ -1,4 +1,4 @@
-// Test settings: the first of several servers, and the wait for one.
+// Test settings: which of several servers comes first, and how long a Client waits for one server.
 
 package nfsclient
 
@@ -15,7 +15,7 @@ func BeginWith(t *testing.T, server int) {
 }
 
 // WaitForServers makes a test's Clients wait for live but slow servers, as on a busy machine. A
-// dead one refuses them.
+// dead server refuses connections, so the longer wait costs no time.
 func WaitForServers(t *testing.T) {
 	was := oneDialTimeout
 	oneDialTimeout = time.Minute

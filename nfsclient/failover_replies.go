@@ -1,9 +1,9 @@
 // Replies after a failover: interpreting calls that went to two servers.
 //
 // A server keeps the replies of non-idempotent calls for retransmissions (duplicate request cache).
-// Another server does not have them. If a server runs a call and fails before the reply, the call
-// runs again on the next server and finds its own work: REMOVE finds nothing, MKDIR finds a
-// directory. So after such a reply the client looks up the name.
+// Another server does not have these replies. If a server runs a call and fails before the reply,
+// the call runs again on the next server and finds its own work: REMOVE finds nothing, MKDIR finds
+// a directory. So after such a reply the client looks up the name.
 
 package nfsclient
 
@@ -76,8 +76,9 @@ func (c *Client) fromServer(ctx context.Context, from transport.Answer, proc uin
 	return nil
 }
 
-// ofServer makes the write verifiers of two servers differ. They could be equal by chance, or
-// because servers count their starts. Data written to one server is not committed by another.
+// ofServer makes the write verifiers of two servers differ. The servers' own verifiers could be
+// equal by chance, or because servers count their starts. But a COMMIT at one server does not cover
+// data written to another.
 func ofServer(addr string, res xdr.Unmarshaler) {
 	var verf *nfs3.Verf
 	switch r := res.(type) {
@@ -93,8 +94,9 @@ func ofServer(addr string, res xdr.Unmarshaler) {
 	binary.BigEndian.PutUint64(verf[:], binary.BigEndian.Uint64(verf[:])^h.Sum64())
 }
 
-// doneBefore reports whether an earlier server has run a call refused with st. A removed name
-// proves nothing, so REMOVE and RMDIR count as done. RENAME counts as done if the new name exists.
+// doneBefore reports whether an earlier server has run a call refused with st. A missing name does
+// not show which call removed it, so REMOVE and RMDIR count as done. RENAME counts as done if the
+// new name exists.
 func (c *Client) doneBefore(ctx context.Context, proc uint32, args xdr.Marshaler, st nfs3.Status) (bool, error) {
 	gone := st == nfs3.ErrNoEnt
 	switch proc {
@@ -142,7 +144,7 @@ func (c *Client) isOurs(ctx context.Context, at *nfs3.DirOpArgs, attr *nfs3.Satt
 	return n != nil && n.Attr.Type == t && attr.AtimeHow == nfs3.SetToClientTime && n.Attr.Atime == attr.Atime, err
 }
 
-// lookUpName looks up a name. It returns nil if the server refuses.
+// lookUpName looks up a name. It returns a nil Node if the server refuses.
 func (c *Client) lookUpName(ctx context.Context, at *nfs3.DirOpArgs) (*Node, error) {
 	n, err := c.Lookup(ctx, at.Dir, string(at.Name))
 	if err != nil {
@@ -151,7 +153,7 @@ func (c *Client) lookUpName(ctx context.Context, at *nfs3.DirOpArgs) (*Node, err
 	return &n, nil
 }
 
-// transportErr drops the error of a server's refusal.
+// transportErr returns err, or nil if err is a server's refusal.
 func transportErr(ctx context.Context, err error) error {
 	var refused *StatusError
 	if errors.As(err, &refused) && ctx.Err() == nil {

@@ -31,7 +31,7 @@ type twin struct {
 	addr     string // "host:port", the same after each start
 	programs []*transport.Program
 
-	rpc  *transport.Server // nil: it is dead
+	rpc  *transport.Server // nil: the server is dead
 	done chan struct{}
 }
 
@@ -63,7 +63,7 @@ func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows ma
 	return w
 }
 
-// start serves at the previous address.
+// start starts the server again, at its previous address.
 func (w *twin) start() {
 	w.t.Helper()
 	rpc, dev, done := transport.NewServer(transport.ServerConfig{}, w.programs...), iwarp.Open(rnic.DeviceConfig{}), make(chan struct{})

@@ -140,7 +140,8 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 	})
 }
 
-// When the server dies all connections move to the same other one, and back when that dies.
+// When the server dies all connections move to the same other server, and back when that server
+// dies.
 func TestConnectionsMoveTogether(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -190,7 +191,8 @@ func TestConnectionsMoveTogether(t *testing.T) {
 }
 
 // One of several connections is cut and cannot reconnect, while the server answers on the others.
-// They follow it, so that no file is written at two servers at once.
+// The other connections follow the cut one to the next server, so that no file is written at two
+// servers at once.
 func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	nfsclient.BeginWith(t, 0)
 	nfsclient.WaitForServers(t)
@@ -258,8 +260,8 @@ func otherFile(real run) run {
 	}
 }
 
-// The only remaining server has another handle key, or another object under the handle. It gets no
-// call, and the error has the reason. After the previous server is back all continues.
+// The only remaining server has another handle key, or another object under the handle. This server
+// gets no call, and the error has the reason. After the previous server is back, calls continue.
 func TestOtherVolumeIsNotUsed(t *testing.T) {
 	for what, key := range map[string]byte{"key": 2, "file": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -360,7 +362,7 @@ type lostReply struct {
 	// An error means that the call counts as failed.
 	call  func(ctx context.Context, fsys *nfsclient.FS) error
 	check func(dir string) error // checks the tree afterwards
-	// Another client's action in place of the call: its error must then show.
+	// Another client's action in place of the call: the call's error must then reach the caller.
 	other   func(dir string) error
 	refused error
 }
@@ -425,12 +427,12 @@ func makeFIFO(ctx context.Context, f *nfsclient.FS) error {
 }
 
 // A server runs a call and dies, and the next server refuses the call, which counts as done. If
-// another client has done the same meanwhile, it does not.
+// another client has done the same meanwhile, the call does not count as done.
 func TestLostRepliesOfDeadServers(t *testing.T) {
 	for _, l := range lostReplies {
 		for _, ours := range []bool{true, false} {
 			if !ours && l.other == nil {
-				continue // indistinguishable
+				continue // the client cannot distinguish these cases
 			}
 			t.Run(fmt.Sprintf("%s/%v", l.name, ours), func(t *testing.T) {
 				eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {

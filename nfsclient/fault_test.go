@@ -123,7 +123,7 @@ func TestLostWrites(t *testing.T) {
 		_, err = f.WriteAt([]byte("data"), 0) // written again
 		must.Succeed(t, err)
 		must.Succeed(t, f.Sync())
-		restarted.Store(true) // all is synced: Close sends no COMMIT
+		restarted.Store(true) // all data is synced, so Close sends no COMMIT
 		must.Succeed(t, f.Close())
 		restarted.Store(false)
 	})

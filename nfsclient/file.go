@@ -63,8 +63,8 @@ func (f *FS) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMo
 	return f.OpenNode(ctx, n.FH, name, flag), nil
 }
 
-// mayRead checks the right to read, like open(2). READ alone would not: servers let a file's owner
-// read regardless of the mode (RFC 1813 §4.4).
+// mayRead checks the right to read, like open(2). READ is not enough as a check: servers let a
+// file's owner read regardless of the mode (RFC 1813 §4.4).
 func (f *FS) mayRead(ctx context.Context, fh nfs3.FH) error {
 	got, err := f.c.Access(ctx, fh, nfs3.AccessRead)
 	if err == nil && got&nfs3.AccessRead == 0 {
@@ -98,8 +98,8 @@ func (f *FS) openNode(ctx context.Context, name string, flag int, perm fs.FileMo
 }
 
 // create finds or makes a file. It follows a symbolic link at the end of the path, even to a
-// missing file. attr is for a new file. Its size also applies if another client has made the file
-// meanwhile (RFC 1813 §3.3.8).
+// missing file. attr is for a new file. attr's size also applies if another client has made the
+// file meanwhile (RFC 1813 §3.3.8).
 func (f *FS) create(ctx context.Context, name string, attr nfs3.Sattr) (Node, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return Node{}, fs.ErrInvalid
@@ -140,9 +140,9 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	attr := nfs3.Sattr{SetMode: true, Mode: WireMode(perm)}
 	var verf nfs3.Verf
 	_, _ = rand.Read(verf[:]) // never fails
-	// EXCLUSIVE, not GUARDED: a reply may be lost and the call sent again after a restart, which
-	// empties the server's duplicate request cache. The file keeps the verifier, which
-	// distinguishes our first attempt from another client's file.
+	// EXCLUSIVE, not GUARDED: after a lost reply the call may be sent again to a restarted server
+	// with an empty duplicate request cache. The file keeps the verifier, so the server
+	// distinguishes our first attempt's file from another client's.
 	n, err := f.c.Create(ctx, dir, base, nfs3.Exclusive, nfs3.Sattr{}, verf)
 	if errors.Is(err, nfs3.ErrNotSupp) {
 		return f.c.Create(ctx, dir, base, nfs3.Guarded, attr, nfs3.Verf{})
@@ -150,7 +150,7 @@ func (f *FS) createNew(ctx context.Context, name string, perm fs.FileMode) (Node
 	if err != nil {
 		return Node{}, err
 	}
-	// Servers keep the verifier in the times (RFC 1813 §3.3.8): set them as well.
+	// Servers keep the verifier in the times (RFC 1813 §3.3.8), so set the times as well.
 	attr.AtimeHow, attr.MtimeHow = nfs3.SetToServerTime, nfs3.SetToServerTime
 	if err := f.c.Setattr(ctx, n.FH, attr); err != nil {
 		return Node{}, err

@@ -80,7 +80,7 @@ func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int
 		next atomic.Int64 // the first piece not begun
 		mu   sync.Mutex   // guards done, err
 		done = len(p)     // bytes before the first failed piece
-		err  error        // of that piece
+		err  error        // error of the first failed piece
 	)
 	run := func() {
 		for {
@@ -93,7 +93,7 @@ func (f *File) pieces(p []byte, off int64, size int, do func([]byte, int64) (int
 			if e == nil {
 				continue
 			}
-			next.Store(int64(count)) // later pieces are useless
+			next.Store(int64(count)) // begin no more pieces: later ones are useless
 			mu.Lock()
 			if at+n < done || err == nil {
 				done, err = at+n, e

@@ -64,7 +64,7 @@ func (f *File) WriteTo(w io.Writer) (total int64, err error) {
 	}
 	defer func() {
 		for _, p := range ring {
-			<-p.done // only now are the buffers ours again
+			<-p.done // wait for each piece, because it uses its buffer until then
 		}
 	}()
 	for i := 0; ; i = (i + 1) % len(ring) {
@@ -145,5 +145,5 @@ func readFull(r io.Reader, p []byte) (n int, err error) {
 // isEnd reports whether err is io.EOF itself. A wrapped io.EOF means the end of something else,
 // such as a connection.
 func isEnd(err error) bool {
-	return err == io.EOF //nolint:errorlint // see above
+	return err == io.EOF //nolint:errorlint // only io.EOF itself is the end
 }

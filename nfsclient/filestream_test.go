@@ -76,7 +76,8 @@ func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	}
 }
 
-// An occasionally idle reader is read on; one that never returns anything is not read forever.
+// ReadFrom keeps reading from an occasionally idle reader, but not forever from a reader that never
+// returns data.
 func TestReadFromOfAnIdleReader(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	f, err := fsys.Create(t.Context(), "f", 0o600)

@@ -16,16 +16,16 @@ type dirty struct {
 	mu       sync.Mutex // guards all
 	last     uint64     // number of the last unstable write
 	stable   uint64     // a COMMIT has covered the writes up to this one
-	lost     uint64     // the last write possibly lost by the server
-	reported uint64     // losses up to this write have been reported
+	lost     uint64     // number of the last write possibly lost by the server
+	reported uint64     // number of the last write reported as lost
 	verf     nfs3.Verf  // of all writes after stable and lost
 }
 
 // A commitMark describes the writes covered by a COMMIT sent now.
 type commitMark struct {
-	last uint64    // the writes up to this one
-	verf nfs3.Verf // of writes neither stable nor lost
-	lost uint64    // the last known lost write
+	last uint64    // number of the last write covered
+	verf nfs3.Verf // verifier of the writes neither stable nor lost
+	lost uint64    // number of the last known lost write
 	bad  bool      // that loss has not been reported
 }
 
@@ -46,7 +46,7 @@ func (d *dirty) wrote(w *Written) {
 // pending reports whether there are writes neither stable nor lost.
 func (d *dirty) pending() bool { return d.last > max(d.stable, d.lost) }
 
-// begin returns the mark for a COMMIT sent now, and whether one is needed.
+// begin returns the mark for a COMMIT sent now, and whether a COMMIT is needed.
 func (d *dirty) begin() (m commitMark, needed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,8 +55,8 @@ func (d *dirty) begin() (m commitMark, needed bool) {
 }
 
 // committed records the verifier of a COMMIT sent after m was taken. It returns ErrLostWrites if
-// data covered by m may be lost. A loss is reported by each Sync in progress when it is found; if
-// there is none, by the next Sync.
+// data covered by m may be lost. Each Sync in progress when a loss is found reports the loss; if
+// there is none, the next Sync does.
 func (d *dirty) committed(m commitMark, verf nfs3.Verf) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *dirty) committed(m commitMark, verf nfs3.Verf) error {
 	case verf == m.verf:
 		d.stable = max(d.stable, m.last)
 	case !covered:
-		d.lost = max(d.lost, m.last) // the next COMMIT checks those after m
+		d.lost = max(d.lost, m.last) // the next COMMIT checks the writes after m
 	}
 	d.reported = max(d.reported, m.last)
 	if m.bad || !covered {

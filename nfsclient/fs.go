@@ -23,11 +23,11 @@ import (
 type FS struct {
 	c    *Client
 	root nfs3.FH
-	path string // of the root on the server, for messages
+	path string // the root's path on the server, for messages
 	size *sizes
 
-	// above has the directories from the mounted root to this one, which ".." and links can reach.
-	// It is empty if the FS stops at its own root.
+	// above has the directories from the mounted root to this FS's root. Links and ".." can reach
+	// them. above is empty if the FS stops at its own root.
 	above []nfs3.FH
 }
 
@@ -49,7 +49,7 @@ func (c *Client) newFS(ctx context.Context, root nfs3.FH, dir string) (*FS, erro
 	clamp := func(n uint32, wanted int) int {
 		size := min(n, maxTransfer)
 		if n == 0 {
-			size = 8192 // none given: every server accepts this
+			size = 8192 // the server gave no size: every server accepts this size
 		}
 		if wanted > 0 {
 			return min(int(size), wanted)
@@ -145,8 +145,8 @@ func (f *FS) StatFS(ctx context.Context) (nfs3.FsstatRes, error) {
 	return res, pathError("statfs", f.path, err)
 }
 
-// StatFSOf returns the space of the file system at name. It differs from the export's if the server
-// lets clients cross mount points.
+// StatFSOf returns the space of the file system at name. This file system may not be the export's
+// if the server lets clients cross mount points.
 func (f *FS) StatFSOf(ctx context.Context, name string) (nfs3.FsstatRes, error) {
 	n, err := f.walk(ctx, name, true)
 	if err != nil {

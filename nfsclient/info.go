@@ -30,7 +30,7 @@ func (i *FileInfo) ModTime() time.Time { return i.Attr.Mtime.Time() }
 // AccessTime returns the time of the last read.
 func (i *FileInfo) AccessTime() time.Time { return i.Attr.Atime.Time() }
 
-// IsDir reports whether it is a directory.
+// IsDir reports whether the object is a directory.
 func (i *FileInfo) IsDir() bool { return i.Attr.Type == nfs3.TypeDir }
 
 // Sys returns the *nfs3.Fattr.

@@ -72,7 +72,7 @@ func (i *ioFS) Lstat(name string) (fs.FileInfo, error) {
 	return asInfo(name, fi, err)
 }
 
-// asInfo names the root as io/fs does.
+// asInfo returns fi, with the root named "." as in io/fs.
 func asInfo(name string, fi *FileInfo, err error) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (i *ioFS) ReadFile(name string) ([]byte, error) {
 	return i.f.ReadFile(i.ctx, name)
 }
 
-// Sub returns a tree with links that may lead out of it: see subTree.
+// Sub returns the tree below name. Its links may lead out of the tree: see subTree.
 func (i *ioFS) Sub(name string) (fs.FS, error) {
 	if err := checked("sub", name); err != nil {
 		return nil, err
@@ -127,7 +127,8 @@ func (i *ioFS) Sub(name string) (fs.FS, error) {
 	return sub.IO(i.ctx), nil
 }
 
-// subTree is Sub with links that lead to the same objects as in f, as in an os.DirFS subdirectory.
+// subTree is Sub, but links in the tree lead to the same objects as in f, as in an os.DirFS
+// subdirectory.
 func (f *FS) subTree(ctx context.Context, name string) (*FS, error) {
 	w, err := f.walkTo(ctx, name, true)
 	if err == nil {
@@ -200,7 +201,7 @@ func (d *ioDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	for !d.l.at.EOF && (n <= 0 || len(d.left) < n) {
 		page, err := d.l.page()
 		if err != nil && n > 0 && len(d.left) > 0 {
-			break // return these first: the next call meets the error again
+			break // return these entries first: the next call gets the error again
 		}
 		if err != nil {
 			part := asEntries(d.left)

@@ -101,7 +101,7 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 			go func() {
 				<-stalled
 				r.cut()
-				select { // by now the newer data would be there if it could overtake
+				select { // by now newer data would be stored if it could overtake
 				case <-synced:
 				case <-time.After(time.Second):
 				}

@@ -59,7 +59,7 @@ func TestListingsInACircleEnd(t *testing.T) {
 }
 
 // After a server has dropped its cookies, as some do when a directory changes, the listing restarts
-// and each name comes once. A server that never stops is given up.
+// and each name comes once. The client gives up on a server that always rejects cookies.
 func TestListingsBeginAgainAfterBadCookie(t *testing.T) {
 	var forget atomic.Int64 // number of failing calls in the middle
 	rows, _ := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {

@@ -36,8 +36,8 @@ var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 }()
 
 // lockSearch is the pause after a failed search. lockSearchMost bounds the answers of rpcbind and
-// the lock manager, and their start after a restart of the server; they are asked every
-// lockSearchEvery then.
+// the lock manager, and their start after a restart of the server; after a restart the client asks
+// every lockSearchEvery.
 const (
 	lockSearch      = 5 * time.Second
 	lockSearchMost  = 15 * time.Second
@@ -50,7 +50,7 @@ type lockManager struct {
 
 	mu     sync.Mutex // guards all below
 	conn   *transport.Client
-	own    bool // conn is only for locks, and closed with the Client
+	own    bool // conn is used only for locks, and closed with the Client
 	err    error
 	failed time.Time // when err was found
 	closed bool
@@ -71,13 +71,14 @@ func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Mars
 		res = void{}
 	}
 	err = conn.CallAs(ctx, c.auth, &lockProcs[proc], args, res, nil, 0)
-	if errors.Is(err, transport.ErrProgUnavail) { // it was there before
+	if errors.Is(err, transport.ErrProgUnavail) { // the lock manager was there before
 		return ErrNoLockManager
 	}
 	return err
 }
 
-// LockManagerConnects counts connections made to the lock manager; 0: no call needed one.
+// LockManagerConnects returns the number of connections made to the lock manager; 0: no call needed
+// one.
 func (c *Client) LockManagerConnects() uint64 {
 	m := c.locks
 	m.mu.Lock()
@@ -119,7 +120,7 @@ func (c *Client) lockConn(ctx context.Context) (*transport.Client, error) {
 	defer m.mu.Unlock()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // proves nothing about the server
+		return nil, ctx.Err() // ctx ended: this proves nothing about the server
 	case err != nil:
 		m.err, m.failed = err, time.Now()
 	case m.closed && own:
@@ -146,11 +147,11 @@ func (m *lockManager) cached() (*transport.Client, error) {
 }
 
 // findLockManager searches until it is known whether the server has a lock manager. A dying server
-// has none either. So the server also has to answer over NFS, on the connection from before the
-// search. A mount that waits for a dead server waits here too, like Linux's client, which calls
-// lock managers as hard mounts do.
+// has no lock manager either. So the server also has to answer over NFS, on the connection from
+// before the search. A mount that waits for a dead server waits here too, like Linux's client,
+// which calls lock managers as hard mounts do.
 func (c *Client) findLockManager(ctx context.Context) (conn *transport.Client, own bool, err error) {
-	var starting time.Time // until then a restarted server may still lack its lock manager
+	var starting time.Time // until this time a restarted server may still lack its lock manager
 	for {
 		before := c.conns[0].Figures().Connects
 		conn, own, err = c.searchLockManager(ctx)

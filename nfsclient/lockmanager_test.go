@@ -83,13 +83,13 @@ func (s *dyingServer) await(asked <-chan error, what string, holds func(transpor
 
 func waits(f transport.LinkFigures) bool { return f.Waiting > 0 }
 
-// The first lock call waits until the server is back, and its lock manager after it.
+// The first lock call waits until the server is back, and then until the server's lock manager is.
 func TestServerThatDiesHasALockManager(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	if err := <-s.ask(t.Context()); !errors.Is(err, ErrNoLockManager) {
 		t.Fatalf("a server that lives, and has none: %v", err)
 	}
-	s.c.locks.leave() // drops that result
+	s.c.locks.leave() // forget the result of that search
 	stop()
 	before := s.c.conns[0].Figures().Connects
 	asked := s.ask(t.Context())

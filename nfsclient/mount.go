@@ -95,9 +95,9 @@ func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 	return c.newFS(ctx, fh, dir)
 }
 
-// MountPath mounts the longest export at or above p. rest is the unchanged remainder of p below its
-// root ("" for the root itself). It reads the list of exports. If that does not help it tries p and
-// its parents in turn.
+// MountPath mounts the longest export at or above p. rest is the unchanged remainder of p below the
+// export's root ("" for the root itself). MountPath reads the list of exports. If no export in it
+// fits, MountPath tries p and its parents in turn.
 func (c *Client) MountPath(ctx context.Context, p string) (f *FS, rest string, err error) {
 	list, _ := c.Exports(ctx) // some servers do not disclose it
 	dirs := make([]string, len(list))

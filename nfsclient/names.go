@@ -45,10 +45,11 @@ func (w *walker) enterOrMake(comp string, perm fs.FileMode) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A dangling link has moved the walk. Mkdir does not follow it and returns EXIST.
+	// Following a dangling link has moved the walk, so go back: Mkdir does not follow the link and
+	// returns EXIST.
 	w.stack = before
 	n, err := w.f.c.Mkdir(w.ctx, w.top().FH, comp, nfs3.Sattr{SetMode: true, Mode: WireMode(perm)})
-	if errors.Is(err, fs.ErrExist) { // another client may have made it meanwhile
+	if errors.Is(err, fs.ErrExist) { // another client may have made comp meanwhile
 		if e := w.enter(comp, false, true); e == nil {
 			return nil
 		}
@@ -87,8 +88,9 @@ func (f *FS) oldName(ctx context.Context, name string) (parentName, error) {
 	return p, err
 }
 
-// remove tries REMOVE, then RMDIR if the name proves to be a directory. Servers refuse directories
-// with ISDIR or, like POSIX unlink, with PERM, which may also be the answer for a file.
+// remove tries REMOVE, then RMDIR if the name proves to be a directory. Servers refuse REMOVE of a
+// directory with ISDIR or, like POSIX unlink, with PERM. But PERM may also be the answer for a
+// file.
 func (f *FS) remove(ctx context.Context, dir nfs3.FH, base string) error {
 	err := f.c.Remove(ctx, dir, base)
 	switch {
@@ -167,7 +169,7 @@ func (f *FS) Rename(ctx context.Context, oldname, newname string) error {
 	return nil
 }
 
-// rename checks a trailing slash first, because RENAME does not carry one.
+// rename sends one RENAME. It checks trailing slashes first, because RENAME does not carry them.
 func (f *FS) rename(ctx context.Context, from, to parentName) error {
 	if !from.isName() || !to.isName() {
 		return syscall.EBUSY

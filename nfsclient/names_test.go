@@ -282,7 +282,7 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcMkdir: func(real run) run {
 		return func(c *transport.Call) error {
 			at := c.Res.Len()
-			if err := real(c); err != nil { // it is made, but the reply is EXIST
+			if err := real(c); err != nil { // the directory is made, but the reply is EXIST
 				return err
 			}
 			c.Res.Truncate(at)
@@ -295,7 +295,7 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 		must.Succeed(t, fsys.RemoveAll(t.Context(), "a"))
 	})
 	rows[nfs3.ProcMkdir] = answer(&nfs3.MkdirRes{Status: nfs3.ErrExist})
-	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and removed again
+	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and always EXIST
 		if err := fsys.MkdirAll(t.Context(), "a/b", 0o755); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%v", err)
 		}

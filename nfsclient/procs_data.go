@@ -37,8 +37,8 @@ type readOp struct {
 
 var readOps = sync.Pool{New: func() any { return new(readOp) }}
 
-// DecodeXDR reads the result. Inline data did not land in the sink by itself; it is copied there
-// before the message is released.
+// DecodeXDR reads the result. Inline data is still in the message, so DecodeXDR copies it to the
+// sink before the message is released.
 func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 	op.res.DecodeXDR(d)
 	op.n = len(op.res.Data)
@@ -54,7 +54,7 @@ func (op *readOp) DecodeXDR(d *xdr.Decoder) {
 }
 
 // Read reads up to len(p) bytes at off into p by one READ. eof reports whether the file ends after
-// them. len(p) must not exceed the server's rtmax. The client owns p until Read returns.
+// these bytes. len(p) must not exceed the server's rtmax. The client owns p until Read returns.
 func (c *Client) Read(ctx context.Context, fh nfs3.FH, p []byte, off uint64) (n int, eof bool, err error) {
 	return c.ReadAttr(ctx, fh, p, off, nil)
 }
@@ -75,7 +75,7 @@ func (c *Client) ReadAttr(ctx context.Context, fh nfs3.FH, p []byte, off uint64,
 	if attr != nil {
 		*attr = op.res.Attr
 	}
-	// A pooled op must not keep the caller's memory from being collected.
+	// Drop the reference: a pooled op must not keep the caller's memory alive.
 	op.sink = nil
 	readOps.Put(op)
 	if err != nil {

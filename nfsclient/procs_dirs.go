@@ -11,16 +11,16 @@ import (
 // A DirPage is the position after a page of a listing, with the page's results. The zero value is
 // the start of the directory. Readdir and Readdirplus return the position of the next page.
 type DirPage struct {
-	Cookie uint64          // of the last entry seen; 0: none
-	Verf   nfs3.Verf       // the server's, for the cookies of this listing
-	Attr   nfs3.PostOpAttr // of the directory
+	Cookie uint64          // cookie of the last entry seen; 0: none
+	Verf   nfs3.Verf       // the server's verifier for this listing's cookies
+	Attr   nfs3.PostOpAttr // the directory's attributes
 	EOF    bool            // the directory ends with this page
 }
 
 // Readdir reads the page after at by one READDIR with at most count bytes of results (RFC 1813
 // §3.3.16). count bounds the reply's memory. It passes each entry to f; the entry's Name is valid
-// only during that call. "." and ".." come as sent, and names are not validated. After an error the
-// entries are not a page.
+// only during that call. "." and ".." come as sent, and names are not validated. After an error
+// ignore the entries passed to f.
 func (c *Client) Readdir(ctx context.Context, dir nfs3.FH, at DirPage, count uint32, f func(*nfs3.Entry)) (DirPage, error) {
 	args := nfs3.ReaddirArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Count: count}
 	next := DirPage{Cookie: at.Cookie}
@@ -38,7 +38,7 @@ func (c *Client) Readdir(ctx context.Context, dir nfs3.FH, at DirPage, count uin
 
 // Readdirplus is Readdir by READDIRPLUS, which also returns available attributes and handles (RFC
 // 1813 §3.3.17). dircount bounds names and cookies, maxcount all results, in bytes. A server
-// without it returns ErrNotSupp.
+// without READDIRPLUS returns ErrNotSupp.
 func (c *Client) Readdirplus(ctx context.Context, dir nfs3.FH, at DirPage, dircount, maxcount uint32, f func(*nfs3.EntryPlus)) (DirPage, error) {
 	args := nfs3.ReaddirplusArgs{Dir: dir, Cookie: at.Cookie, Verf: at.Verf, Dircount: dircount, Maxcount: maxcount}
 	next := DirPage{Cookie: at.Cookie}

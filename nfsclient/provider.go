@@ -18,7 +18,7 @@ type Provider uint8
 
 // The providers.
 const (
-	IWARP        Provider = iota // over TCP
+	IWARP        Provider = iota // iWARP over TCP
 	RoCE                         // RoCEv2, over UDP port 4791
 	AutoProvider                 // iWARP, then RoCE if the server does not accept iWARP
 )

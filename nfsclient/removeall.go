@@ -20,9 +20,9 @@ const removeWindow = 32
 // A TreeRemoval has the callbacks of RemoveTree. Each may be nil. They are called one at a time,
 // with paths that begin with RemoveTree's name.
 type TreeRemoval struct {
-	// Ask reports whether to remove an object; false keeps it without an error. It is called twice
-	// for a directory that is not empty: with enter set before its entries, then for the directory
-	// itself. With Ask removals run one at a time.
+	// Ask reports whether to remove an object; false keeps it without an error. For a directory
+	// that is not empty it is called twice: with enter set before the entries, then for the
+	// directory itself. If Ask is set, removals run one at a time.
 	Ask func(name string, info *FileInfo, enter bool) bool
 
 	// Removed is called for each removed object.
@@ -140,8 +140,8 @@ func (r *removal) remove(ctx context.Context, dir nfs3.FH, base string, n Node, 
 // errKept stands for a reported failure, or for Ask's choice.
 var errKept = errors.New("kept")
 
-// directory empties a directory and removes it. On some servers removals shift the cookies and
-// listings skip names. So it lists again as long as that makes progress.
+// directory empties a directory and removes it. On some servers removals shift the cookies, so that
+// listings skip names. So directory lists again as long as passes make progress.
 func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Node, name string) error {
 	p := &pass{r: r, dir: n, name: name, left: make(map[string]bool), entered: r.how.Ask == nil}
 	for {
@@ -154,12 +154,12 @@ func (r *removal) directory(ctx context.Context, dir nfs3.FH, base string, n Nod
 		case err == nil && (len(p.left) > 0 || !r.ask(name, n, false)):
 			return errKept
 		}
-		// After a failed listing the directory may still be empty.
+		// After a failed listing try RMDIR, because the directory may be empty.
 		e := r.c.Rmdir(ctx, dir, base)
 		full := errors.Is(e, nfs3.ErrNotEmpty) || errors.Is(e, nfs3.ErrExist)
 		switch {
 		case full && err != nil:
-			return err // the reason why it is not empty
+			return err // the listing's error is the reason why the directory is not empty
 		case full && progress:
 			continue
 		}

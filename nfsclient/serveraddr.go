@@ -27,9 +27,10 @@ func lookUp(ctx context.Context, name string) (hosts []string, err error) {
 	return hosts, err
 }
 
-// A namedServer is the address of a named server, shared by all connections of a Client. They keep
-// a responding address as long as the name has it. The hosts of one name may be different servers,
-// which do not understand each other's handles. It implements transport.Moves.
+// A namedServer is the address of a named server, shared by all connections of a Client. The
+// connections keep a responding address as long as the name has this address. The hosts of one name
+// may be different servers, which do not understand each other's handles. It implements
+// transport.Moves.
 type namedServer struct {
 	name string // set once
 
@@ -45,7 +46,7 @@ func (h *namedServer) address() string {
 	return h.host
 }
 
-// settle sets host as the server's address; it has answered.
+// settle sets host, which has answered, as the server's address.
 func (h *namedServer) settle(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -28,7 +28,7 @@ func (f *FS) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	return f.setattr(ctx, "chmod", name, nfs3.Sattr{SetMode: true, Mode: WireMode(mode)}, true)
 }
 
-// Chown sets owner and group; -1 leaves one unchanged.
+// Chown sets owner and group; -1 leaves the owner or group unchanged.
 func (f *FS) Chown(ctx context.Context, name string, uid, gid int) error {
 	return f.setattr(ctx, "chown", name, owners(uid, gid), true)
 }

@@ -15,14 +15,14 @@ import (
 // NotifyRestart sends SM_NOTIFY to the status monitor (NSM) of the server at an address; "": this
 // Client's. name is this machine's name there. The monitor then frees all its locks, including
 // those of kernel mounts. state is odd, and larger than at the last restart. Servers accept the
-// call only from a reserved port, which needs root: without one it fails.
+// call only from a reserved port, which needs root: without such a port the call fails.
 func (c *Client) NotifyRestart(ctx context.Context, server, name string, state int32) error {
 	if server == "" {
 		server = c.server.address()
 	}
 	news := &nsm.StatChange{Name: []byte(name), State: state}
-	// Our server has its monitor on its NFS ports. Try that before rpcbind, which may list another
-	// monitor of that machine, such as a mount's.
+	// Our server has its monitor on its NFS ports. Try these ports before rpcbind, which may list
+	// another monitor on that machine, such as a mount's.
 	if port := c.tcpPort(); port != 0 && c.notify(ctx, server, port, news) == nil {
 		return nil
 	}
@@ -46,11 +46,11 @@ func (c *Client) notify(ctx context.Context, server string, port int, news *nsm.
 	return conn.Call(ctx, &p, news, void{}, nil, 0)
 }
 
-// tcpPort returns a port with all of the server's programs over TCP, or 0 if unknown.
+// tcpPort returns a TCP port that serves all the server's programs, or 0 if unknown.
 func (c *Client) tcpPort() int {
 	if c.opt.Transport != TCP {
 		if c.opt.MountHost != "" {
-			return 0 // the port is another host's
+			return 0 // the MOUNT port belongs to another host
 		}
 		return c.opt.MountPort
 	}
@@ -62,8 +62,9 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress returns the server's address without a port, in the kernel's form: IPv6 addresses
-// have many spellings. Of several servers it is the last one used for calls, not one being tried.
+// ServerAddress returns the server's address without a port, in the kernel's form: the kernel's
+// form is unique, because IPv6 addresses have many spellings. With several servers it is the last
+// server used for calls, not one being tried.
 func (c *Client) ServerAddress() string {
 	host := c.server.address()
 	if g := c.group(); g != nil {

@@ -55,7 +55,8 @@ func timeBucket(d time.Duration) int {
 	return (e+1)<<timeBits + int(v>>e)&(timeSteps-1)
 }
 
-// Quantile returns the bound of the share q of all round trips, within 12 %; 0 without calls.
+// Quantile returns the round trip time that the share q of all calls did not exceed, within 12 %; 0
+// without calls.
 func (s *CallStats) Quantile(q float64) time.Duration {
 	var all, seen uint64
 	for _, n := range s.Times {
@@ -70,8 +71,9 @@ func (s *CallStats) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// callCounts has counters only for called procedures. Most connections call few, and all counters
-// would be most of an idle connection's memory. NLM's procedures follow those of procs.
+// callCounts has counters only for called procedures. Most connections call few procedures, and
+// counters for all would use most of an idle connection's memory. NLM's procedures follow the
+// procedures of procs.
 type callCounts [numProcs + nlm4.ProcGrantedRes + 1]atomic.Pointer[procCounts]
 
 // procCounts has the counters of one procedure. Its buckets are allocated by power of two on first
@@ -87,7 +89,7 @@ type procCounts struct {
 // A timeBlock has the buckets for one power of two.
 type timeBlock [timeSteps]atomic.Uint64
 
-// orNew returns the value p points at, and makes it if p is nil.
+// orNew returns the value that p points at, after making it if p is nil.
 func orNew[T any](p *atomic.Pointer[T]) *T {
 	if v := p.Load(); v != nil {
 		return v

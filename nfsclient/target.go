@@ -51,7 +51,7 @@ func ParseTransport(s string) (Transport, error) {
 // A Target is a path on a server, or on several equivalent servers.
 type Target struct {
 	Transport    Transport
-	TransportSet bool   // the text named the transport (nfs:// is TCP)
+	TransportSet bool   // the parsed text named the transport (nfs:// is TCP)
 	Host         string // name or address, no brackets
 	Port         int    // 0: the transport's default
 	Others       string // further servers, as in a URL: HOST[:PORT],HOST[:PORT]; see Servers
@@ -122,7 +122,7 @@ func parseServers(s string) (t Target, err error) {
 	return t, nil
 }
 
-// add enters server number i.
+// add adds server number i to the target.
 func (t *Target) add(i int, host string, port int) {
 	switch {
 	case i == 0:
@@ -153,7 +153,7 @@ func (t Target) Servers() []Target {
 	for others != "" {
 		var one string
 		one, others, _ = strings.Cut(others, ",")
-		s, _ := parseServers(one) // we have parsed or written it
+		s, _ := parseServers(one) // no error: this package has parsed or written the text
 		t.Host, t.Port = s.Host, s.Port
 		all = append(all, t)
 	}
@@ -190,7 +190,7 @@ func cutHost(s string) (hosts, p string, ok bool) {
 	if strings.Contains(hosts, ",") || !strings.Contains(hosts, ":") {
 		return hosts, p, true
 	}
-	// A single server has no port here, and a:b:/c is a local file.
+	// In this form a single server has no port, and a:b:/c is a local file.
 	if strings.HasPrefix(hosts, "[") && strings.HasSuffix(hosts, "]") {
 		return hosts, p, true
 	}

@@ -17,8 +17,8 @@ const maxLinks = 40
 // A walker resolves one path. It belongs to one goroutine.
 //
 // The path's text alone decides nothing, because only the server knows its symbolic links. So ".."
-// removes the last entered directory from the stack. Each component with another one or a slash
-// after it has to be a directory.
+// removes the last entered directory from the stack. Each component followed by a slash has to be a
+// directory.
 type walker struct {
 	f     *FS
 	ctx   context.Context
@@ -48,8 +48,8 @@ func (w *walker) needDir() error {
 	return nil
 }
 
-// advance enters all components of path except the last and returns that: "" if path is empty or
-// only slashes. slash reports whether a slash follows it.
+// advance enters all components of path except the last and returns the last: "" if path is empty
+// or only slashes. slash reports whether a slash follows the last component.
 func (w *walker) advance(path string) (base string, slash bool, err error) {
 	path = strings.TrimLeft(path, "/")
 	for {
@@ -96,7 +96,7 @@ func (w *walker) enter(comp string, follow, dir bool) error {
 }
 
 // follow advances along a symbolic link's content in the current directory. An absolute link begins
-// at the top: its target on the server's own disk is out of reach.
+// at the FS's top, because its target on the server's own disk is out of reach.
 func (w *walker) follow(link Node) (base string, slash bool, err error) {
 	if w.links++; w.links > maxLinks {
 		return "", false, syscall.ELOOP
@@ -186,8 +186,8 @@ func (f *FS) resolveParent(ctx context.Context, name string) (parentName, error)
 	return parentName{dir: w.top().FH, base: base, slash: slash}, err
 }
 
-// newName returns the place for a new name. Only with dir, for a new directory, may a slash follow.
-// "." and ".." and the root always exist.
+// newName returns the parent and base of a new name. A slash may follow the name only if dir is
+// set, for a new directory. "." and ".." and the root always exist.
 func (f *FS) newName(ctx context.Context, name string, dir bool) (parentName, error) {
 	p, err := f.resolveParent(ctx, name)
 	switch {

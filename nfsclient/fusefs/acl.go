@@ -117,8 +117,7 @@ func (r *request) setACL(n *node, isDefault bool, acl posixacl.ACL) error {
 	set := nfsclient.ACLs{Access: acl}
 	if dir || isDefault || len(acl) == 0 {
 		// One SETACL sets both lists of a directory, and removing an access ACL means setting the
-		// ACL equivalent to the mode. Fetch the ACLs first, so that SETACL does not undo other
-		// clients' changes.
+		// ACL equivalent to the mode. Fetch the ACLs first, to keep other clients' changes.
 		is, attr, _, err := r.askACL(n)
 		if err != nil {
 			return err

@@ -5,8 +5,7 @@
 // Which of two replies is newer? Many calls are in flight, and their replies arrive in any order.
 // Each call takes a ticket when it is sent (ticks). Accepted attributes note the current ticket. A
 // reply to a call sent after this ticket is newer. A reply to an earlier call counts only if its
-// ctime is later. Attributes that differ without such an order are not trusted: the next use
-// fetches them again.
+// ctime is later. Attributes that differ without such an order are fetched again at the next use.
 //
 // Did we change the object? We did if the server's attributes from before our operation (wcc_data,
 // RFC 1813 §2.6) equal the cached ones. The mount also assumes a change of our own while other
@@ -15,11 +14,10 @@
 //
 // If a server cannot sample these attributes atomically with the operation it omits them, as RFC
 // 1813 §2.6 requires. An example is one of several servers with the same exports. If we write a
-// file on such a server, we count the change as our own, like Linux's client. Directories are
-// handled differently, because many clients make names in one directory. An operation without these
-// attributes proves nothing about the directory's other names, nor do attributes from replies
-// during other operations. The cached names then expire at their previous deadline, because the new
-// times may include foreign changes.
+// file on such a server, we count the change as our own, like Linux's client. Directories differ,
+// because many clients make names in one directory. Without these attributes an operation proves
+// nothing about the directory's other names, nor do replies during other operations. Then cached
+// names expire at their previous deadline, because the new times may include foreign changes.
 //
 // How long are attributes trusted? As nfs(5) describes: for the minimum at first and after each
 // foreign change. The time doubles whenever attributes prove unchanged for as long as they were
@@ -100,7 +98,7 @@ func (a *attrs) take(r report, now uint64, lim timeouts) (foreign bool) {
 	case a.unproven && a.ttl(r.sent) > 0:
 		sent = a.sent
 	case a.unproven:
-		void, a.unproven = true, false // the kernel's names expire at the same time: no notice needed
+		void, a.unproven = true, false // the kernel's names expire too: no notice
 	case foreign, was != is && !mine:
 		a.timeo, a.since = lim.min, r.sent
 	case r.sent.Sub(a.since) >= a.timeo:

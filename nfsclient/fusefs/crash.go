@@ -39,9 +39,8 @@ func network() string {
 	if first, err := os.Readlink("/proc/1/ns/net"); err == nil && net == first || net == initialNetNS {
 		return "machine"
 	}
-	// The kernel reuses the number in the link after a namespace ends, but records outlive the
-	// namespace. So add the cookie, which the kernel never reuses (SO_NETNS_COOKIE, since Linux
-	// 5.14).
+	// The kernel reuses the number in the link after a namespace ends, but records outlive it. So
+	// add the cookie, which is never reused (SO_NETNS_COOKIE, since Linux 5.14).
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return net

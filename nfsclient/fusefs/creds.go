@@ -37,8 +37,7 @@ const (
 // callers finds the caller for a request. FUSE gives user, group and process; /proc has the
 // process's supplementary groups. A process in another PID namespace is missing from /proc: the
 // mount then uses the user's login groups from this machine's databases. If the process's group
-// differs from the login group, the mount uses no groups, because the process may have dropped
-// them.
+// differs from the login group, it uses none, because the process may have dropped its groups.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
@@ -140,8 +139,7 @@ func loginGroups(uid, gid string) []string {
 	return groups
 }
 
-// ownProc reports whether /proc shows our PID namespace. If not, its process numbers differ from
-// FUSE's.
+// ownProc reports whether /proc shows our PID namespace. If not, its numbers differ from FUSE's.
 var ownProc = sync.OnceValue(func() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())

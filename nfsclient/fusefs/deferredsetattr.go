@@ -248,7 +248,7 @@ func (q *deferredNodes) add(n *node) {
 	}
 }
 
-// remove drops n if it has no deferred change. If n has a newer deferred change, n stays, or add
+// remove drops n if it has no deferred change. With a newer deferred change n stays, or add
 // follows.
 func (q *deferredNodes) remove(n *node) {
 	q.mu.Lock()
@@ -277,7 +277,7 @@ func (q *deferredNodes) send() {
 	}
 	q.mu.Unlock()
 	for _, n := range nodes {
-		_ = q.fs.sendDeferred(context.Background(), n) // it returns only ctx errors, and this ctx never ends
-		q.remove(n)                                    // another call may have sent the change before add
+		_ = q.fs.sendDeferred(context.Background(), n) // returns only ctx errors: ctx never ends
+		q.remove(n)                                    // a call may have sent the change before add
 	}
 }

@@ -184,8 +184,8 @@ func (r *request) position(h *handle, cookie uint64) (int, error) {
 	return 0, err
 }
 
-// search reads the directory from its start for an entry with this cookie. search is for a changed
-// directory, whose old cookies the server rejects but may assign to the same entries again.
+// search reads the directory from its start for an entry with this cookie. The server rejects a
+// changed directory's old cookies, but may number the entries as before.
 func (r *request) search(h *handle, cookie uint64) (int, error) {
 	l := h.list
 	for next := (nfsclient.DirPage{}); ; next = l.at {

@@ -47,8 +47,7 @@ func (f *fileSystem) status(err error) fuse.Status {
 	return fuse.EIO
 }
 
-// refusal returns the errno for a refusal with status s: errno, unless system calls use a different
-// errno than nfsclient.
+// refusal returns errno, or the errno that system calls use instead for a refusal with status s.
 func refusal(s nfs3.Status, errno syscall.Errno) syscall.Errno {
 	switch s {
 	case nfs3.ErrBadHandle: // from a server without its handle table

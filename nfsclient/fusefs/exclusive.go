@@ -3,8 +3,8 @@
 // A CREATE with a lost reply is sent again. If the server has forgotten the first call, the second
 // call finds the file made by the first. EXCLUSIVE recognizes its own file by a verifier, but
 // returns no attributes and needs a SETATTR afterwards (RFC 1813 §3.3.8). GUARDED returns
-// attributes, and the access time can serve as verifier: a random nanosecond within the last
-// second, new for each attempt.
+// attributes, and the access time can serve as verifier: a new random nanosecond for each attempt,
+// within the last second.
 
 package fusefs
 
@@ -61,7 +61,7 @@ func (r *request) createMarked(dir *node, name string, args *nfs3.CreateArgs) (*
 	n, err := r.make(dir, name, nfs3.ProcCreate, args)
 	if err == nil {
 		if is, _ := n.snapshot(); is.Atime != args.Attr.Atime {
-			r.fs.times.Store(&timesKept{is.Fsid, false}) // this server keeps times set by SETATTR, but not by CREATE
+			r.fs.times.Store(&timesKept{is.Fsid, false}) // SETATTR keeps times, but CREATE does not
 		}
 		return n, nil
 	}

@@ -56,8 +56,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 }
 
 // A readReply is the reply to a READ. Its memory belongs to the request or the data path, and stays
-// in use until the kernel has the data. Its method Slices lets fuseloop send the data without a
-// copy.
+// in use until the kernel has the data. Its Slices let fuseloop send the data without a copy.
 type readReply struct {
 	view  datapath.View
 	fs    *fileSystem
@@ -147,10 +146,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, p []byte) (
 	return uint32(n), fuse.OK
 }
 
-// dropWritten drops the pages bypassed by a write. The kernel drops these pages before it sends
-// such a WRITE, but after the WRITE only if a program waits. So pages read during the WRITE could
-// stay outdated. dropWritten waits for pages being read. Requests for the kernel's pages have no
-// lock owner.
+// dropWritten drops the pages bypassed by a write. The kernel drops these pages before such a
+// WRITE, but after it only if a program waits. So pages read during the WRITE could stay outdated.
+// dropWritten waits for pages being read. Requests for the kernel's pages have no lock owner.
 func (f *fileSystem) dropWritten(ctx context.Context, n *node, in *fuse.WriteIn, written int) {
 	switch {
 	case in.WriteFlags&fuse.WRITE_LOCKOWNER == 0:
@@ -212,8 +210,7 @@ func (s dataServer) Commit(ctx context.Context, fh nfs3.FH, cred datapath.Cred) 
 	return verf, err
 }
 
-// begin and end enclose a change to a file. n may be nil, because the kernel may have forgotten the
-// file.
+// begin and end enclose a change to a file. n is nil if the kernel has forgotten the file.
 func (s dataServer) begin(n *node) stamp {
 	if n == nil {
 		return stamp{}

@@ -1,12 +1,11 @@
 // Directory names from listings or from our own creates: lookups of them need no call.
 //
-// In a directory just made by us, all names are made by us, so their lookups need no call. After
-// several LOOKUPs in one directory, one READDIRPLUS fetches hundreds of entries: a program checking
-// one file mostly checks all.
+// In a directory made by us, all names are ours. In others, one READDIRPLUS after several LOOKUPs
+// fetches hundreds of entries, because a program checking one file mostly checks all.
 //
 // These names are valid until another client changes the directory, like names from LOOKUP. A name
-// missing from a whole listing counts as absent only for absentFor after fresh attributes of the
-// directory.
+// missing from a whole listing counts as absent only for absentFor after the directory's attributes
+// arrived.
 
 package fusefs
 
@@ -80,8 +79,7 @@ func (t *table) dropListings(dirs ...*node) {
 	}
 }
 
-// exists notes that the name exists, and drops its listing entry, which is used or outdated. The
-// caller holds t.mu.
+// exists notes that the name exists, and drops its used or outdated entry. The caller holds t.mu.
 func (t *table) exists(dir *node, name string) {
 	k := dir.listed
 	if k == nil {

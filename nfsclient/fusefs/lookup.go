@@ -98,8 +98,7 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 
 // lookupCached answers from cached names. The directory must be unchanged since the LOOKUP, and the
 // caller may search it. The attributes of the named object must be trusted, or the directory's for
-// an absent name. If the search right is unknown, one ACCESS call answers for all names of the
-// directory.
+// an absent name. If the search right is unknown, one ACCESS answers for all its names.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {
@@ -316,8 +315,7 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	if err := r.fresh(n); err != nil && !(isStale(err) && n.gone.Load()) {
 		return f.status(err)
 	}
-	// Read the attributes before showSize, because its READ may find a larger size than it shows to
-	// the kernel.
+	// Read attr before showSize, because its READ may find a size not yet shown to the kernel.
 	attr, left := n.snapshot()
 	notified := false
 	if f.table.isOpen(n) && !n.shrinks(forSize, f.regs.max <= 0) {

@@ -154,8 +154,7 @@ func (o *Options) fuse() *fuse.MountOptions {
 		DirectMountStrict:    o.Direct,
 		Logger:               out,
 		// Without it the kernel would treat each new mtime as a foreign change; attrs decides that
-		// instead. If no attributes are trusted, let the kernel fetch and compare attributes at
-		// each read.
+		// instead. If no attributes are trusted, let the kernel compare at each read.
 		ExplicitDataCacheControl: o.AcRegMax > 0,
 	}
 	if !o.NoACL {
@@ -204,9 +203,8 @@ func (w lineWriter) Write(p []byte) (int, error) {
 }
 
 // raiseReadAhead raises the kernel's read-ahead above its 128 KiB. The kernel then requests 1 MiB
-// at a time with the next request in flight. Only root may set it. A larger value is no use: the
-// kernel would read as much around each page missed by a mapping, and the data path already reads
-// further ahead.
+// at a time with the next request in flight. Only root may set it. More would harm mappings,
+// because the kernel reads as much around each missed page. The data path reads further ahead.
 func raiseReadAhead(device uint64) {
 	dev := strconv.Itoa(int(unix.Major(device))) + ":" + strconv.Itoa(int(unix.Minor(device)))
 	_ = os.WriteFile("/sys/class/bdi/"+dev+"/read_ahead_kb", []byte(strconv.Itoa(readAhead>>10)), 0)

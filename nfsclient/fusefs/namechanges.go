@@ -13,7 +13,7 @@ import (
 
 // A nameUse counts the calls in flight for one name.
 type nameUse struct {
-	calls   int           // LOOKUPs and changes; the last call to end removes the nameUse from the table
+	calls   int           // LOOKUPs and changes; at 0 the nameUse is removed
 	changes int           // calls changing the name
 	version uint64        // counts starts and ends of changes
 	changed chan struct{} // closed when the last change ends; nil: no change in flight
@@ -117,8 +117,7 @@ func (t *table) endLookup(q nameLookup, fh nfs3.FH) (n *node, current bool) {
 	return n, current
 }
 
-// endLookupAbsent ends a LOOKUP with NFS3ERR_NOENT. If believe is set, it may cache the absent
-// name.
+// endLookupAbsent ends a LOOKUP with NFS3ERR_NOENT. With believe it may cache the name as absent.
 func (t *table) endLookupAbsent(q nameLookup, believe bool) (current bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

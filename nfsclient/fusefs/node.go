@@ -54,7 +54,7 @@ type node struct {
 
 	data          atomic.Pointer[datapath.File] // set once, at the first open
 	paged         atomic.Bool                   // the kernel has had pages of the file
-	silly         atomic.Bool                   // the file's only name is a hidden name; set under table.mu
+	silly         atomic.Bool                   // the only name is hidden; set under table.mu
 	hiddenFiles   atomic.Int64                  // of a directory: files with hidden names in it
 	hiddenRemoved atomic.Uint64                 // of a directory: counts removed hidden names
 	gone          atomic.Bool                   // we have removed the object's last name

@@ -2,8 +2,8 @@
 //
 // A notice for a name takes the kernel's lock of the directory. A notice for data waits for pages
 // being read. An operation holding this lock or such a page would deadlock on its own notice, so
-// another goroutine sends notices. Operations drop only pages themselves, if their reply depends on
-// this (size.go).
+// another goroutine sends notices. Operations only drop pages inline, if a reply depends on this
+// (size.go).
 
 package fusefs
 
@@ -180,9 +180,8 @@ func (f *fileSystem) sendNotices(n *node, waited bool) {
 	})
 }
 
-// forgetFiles makes the kernel forget names of non-directories in dir, except mount points. A mount
-// point made at this very moment may be missed and unmounted, so call forgetFiles only if the
-// kernel has no prune notice.
+// forgetFiles makes the kernel forget names of non-directories in dir, except mount points. It may
+// miss, and unmount, a mount of this very moment, so use it only if the kernel cannot prune.
 func (f *fileSystem) forgetFiles(dir *node, names []string) {
 	if len(names) == 0 {
 		return

@@ -165,8 +165,7 @@ func (r *request) open(n *node, flags uint32) error {
 	return err
 }
 
-// mayOpen checks the caller's rights and refreshes the attributes; one ACCESS returns rights and
-// attributes.
+// mayOpen checks the caller's rights and refreshes the attributes, both by one ACCESS.
 func (r *request) mayOpen(n *node, flags uint32) error {
 	if r.fs.opt.NoCTO {
 		return r.may(n, openRights(flags))
@@ -239,7 +238,7 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	h.n.endMaking()
 	held := f.sendDeferred(r, h.n)
 	err := h.data.Flush(r)
-	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // an interrupted release continues in the background
+	_ = f.locks.Release(r, h.n.fh, nlm.Key{ID: in.LockOwner}) // continues if interrupted
 	return f.status(cmp.Or(held, err, h.n.takeDeferredErr()))
 }
 
@@ -266,7 +265,7 @@ func (f *fileSystem) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	if h.data != nil {
 		h.n.endMaking()
-		_ = f.sendDeferred(r, h.n) // a SETATTR left by an interrupted close; stays deferred if interrupted again
+		_ = f.sendDeferred(r, h.n) // left by an interrupted close; stays if interrupted again
 		if err := cmp.Or(h.data.Close(), h.n.takeDeferredErr()); err != nil {
 			f.failed(err)
 		}

@@ -18,8 +18,8 @@ type pageDropper struct {
 }
 
 // run calls change, which drops or stores pages of n, with no other such call for n. It returns nil
-// after change has ended. If ctx ends first, run returns its error: change then continues in the
-// background, or never begins.
+// after change has ended. If ctx ends first it returns ctx's error, and change continues or never
+// begins.
 func (d *pageDropper) run(ctx context.Context, n *node, change func()) error {
 	ended, before := d.begin(n)
 	for before != nil {

@@ -62,8 +62,7 @@ func (p *pruner) stop() {
 	p.wg.Wait()
 }
 
-// run prunes in rounds. Each round leaves an eighth of the bound free if the kernel can drop enough
-// nodes.
+// run prunes in rounds. Each round leaves an eighth of the bound free if the kernel can.
 func (p *pruner) run() {
 	f := p.fs
 	for p.next(false) {

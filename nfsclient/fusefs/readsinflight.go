@@ -1,14 +1,12 @@
 // READs of one file in flight, which delay a notice.
 //
 // A READ with a short reply makes the kernel shrink the file's size, unless a notice came between
-// request and reply. If a notice did come between, the rest of the page, up to the old size, shows
-// zeros that the file lacks. Often the READ itself finds the change that causes the notice. So a
-// notice waits for the replies to all READs in flight when it became due. Later READs do not delay
-// the notice.
+// request and reply. After a notice, the rest of the page, up to the old size, shows zeros that the
+// file lacks. Often the READ itself finds the notice's change. So a notice waits for the replies to
+// all READs in flight when it became due. Later READs do not delay the notice.
 //
 // After a READ of one page the kernel wakes the program, which shrinks the size itself. No request
-// reports this, so such a READ counts for cutFor longer. A program delayed even longer may see
-// zeros.
+// shows when, so such a READ counts for cutFor longer. A program delayed even longer may see zeros.
 
 package fusefs
 

@@ -123,7 +123,7 @@ func (f *fileSystem) callSetattr(ctx context.Context, who *caller, n *node, s *n
 	}
 	if n.isDir() && f.narrowed(n, s) {
 		n.searchers.Add(1)
-		f.notices.put(n) // the kernel must forget names, because it does not check the changed search rights
+		f.notices.put(n) // the kernel does not check the changed search rights
 	}
 	return nil
 }

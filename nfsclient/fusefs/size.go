@@ -81,9 +81,8 @@ func (n *node) emptied() {
 	n.mu.Unlock()
 }
 
-// entrySize returns the size for a reply naming n. For an open file the reply does not show a
-// larger size: the kernel then has to fetch attributes, and showSize runs before the reply to that
-// GETATTR.
+// entrySize returns the size for a reply naming n. The reply does not show an open file's larger
+// size: the kernel has to send GETATTR, and showSize runs before that reply.
 func (f *fileSystem) entrySize(n *node, size uint64) uint64 {
 	n.mu.Lock()
 	if !n.seen || size <= n.shown {
@@ -164,7 +163,7 @@ func (f *fileSystem) showSize(ctx context.Context, who *caller, n *node) (notifi
 		current := n.pages == n.content && n.shown >= size
 		n.mu.Unlock()
 		if current {
-			return // another open has updated the size, and a program may have written the last byte since
+			return // another open has grown the size, and the last byte may be rewritten
 		}
 		dropped = true
 		f.dropPages(n)
@@ -222,7 +221,8 @@ func (f *fileSystem) showOwnership(n *node) {
 // ownershipOf returns the ownership in a.
 func ownershipOf(a *nfs3.Fattr) ownership { return ownership{a.Mode, a.UID, a.GID} }
 
-// voidCached is called for a granted lock. It voids cached data of n, whatever the file's times.
+// voidCached is called for a granted lock. It voids cached data of n, even if the file's times are
+// unchanged.
 func (r *request) voidCached(n *node) {
 	n.mu.Lock()
 	n.content++

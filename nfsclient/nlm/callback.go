@@ -18,15 +18,14 @@ import (
 // server's queue and poll.
 //
 // A callback proves nothing: any host can call. A callback only ends a waiter's pause, and the
-// waiter sends LOCK again. Only the reply grants the lock; a server that has already granted it
-// answers at once.
+// waiter sends LOCK again. Only its reply grants the lock; after a true callback it comes at once.
 
 // callbacks is the state of listening for GRANTED. Locks.mu guards it.
 type callbacks struct {
 	stop     func()    // stops listening; nil: not listening
 	starting bool      // a goroutine is about to listen
 	next     time.Time // the earliest next attempt to listen
-	heard    bool      // the server has called back, and has granted no lock without a callback since
+	heard    bool      // the server called back, and granted no later lock without it
 	results  int       // GRANTED_RES calls in flight
 	corrects int       // corrections of callbacks in flight: see correct
 }
@@ -37,8 +36,7 @@ const (
 	maxCorrects = 64 // more callbacks get an answer that makes the server call again
 )
 
-// callable reports whether a request may wait in the server's queue. It starts listening if
-// necessary.
+// callable reports whether a request may wait in the server's queue. It starts to listen.
 func (l *Locks) callable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

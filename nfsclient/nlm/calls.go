@@ -189,9 +189,9 @@ func (l *Locks) unlock(o *owner, s span) {
 // the caller's credentials, for example an expired ticket, the call is repeated with the mount's.
 // Otherwise the locks would stay on the server.
 //
-// A server may answer only at the end of its grace period. Until its answer this goroutine holds
-// the owner's slot and no other can reclaim. So callUntilAnswered reclaims the owner's locks,
-// except released (nil: all).
+// A server may answer only at the end of its grace period. Until then this goroutine has the
+// owner's slot, so no other can reclaim the owner's locks. callUntilAnswered reclaims them, except
+// released (nil: all).
 func (l *Locks) callUntilAnswered(o *owner, released *span, proc uint32, args func(cookie []byte) xdr.Marshaler) {
 	who, reclaimed := l.credOf(o), false
 	for wait := graceWait; ; wait = min(2*wait, repeatMost) {

@@ -52,8 +52,7 @@ func (o *owner) requestSlot() {
 	}
 }
 
-// pauseUnlessWanted is pause for the slot's holder: it also ends when another goroutine wants the
-// slot.
+// pauseUnlessWanted is pause for the slot's holder: another goroutine's wish for the slot ends it.
 func (l *Locks) pauseUnlessWanted(o *owner, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

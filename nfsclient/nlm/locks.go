@@ -35,8 +35,7 @@ type Server interface {
 	// syscall.Errno if the server refuses definitely. It wraps a transport.ConnectError if the call
 	// was given up without an answer.
 	NLM(ctx context.Context, who any, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
-	// Connections counts connections to the lock manager. Each new connection may mean a server
-	// restart.
+	// Connections counts connections to the lock manager. A new connection may mean a restart.
 	Connections() uint64
 	// Moves counts switches to another server. A new server has none of the locks and no grace
 	// period for them.
@@ -55,7 +54,7 @@ type Options struct {
 	Listen func(ctx context.Context, callbacks *transport.Program) (stop func(), err error)
 
 	// ListenNotify serves the mount's status monitor in the same way; servers notify it after a
-	// restart. From reports whether a caller has the server's address. nil: only connections reveal
+	// restart. From reports whether the server is the caller. nil: only connections reveal
 	// restarts.
 	ListenNotify func(ctx context.Context, monitor *transport.Program) (stop func(), err error)
 	From         func(caller net.Addr) bool
@@ -72,8 +71,8 @@ type Options struct {
 type Stable struct {
 	Dir  string // private directory on stable storage
 	Boot string // names this boot of the machine
-	// Net names the mount's network namespace. The machine's initial namespace has the same name in
-	// each boot.
+	// Net names the mount's network namespace. The initial namespace has the same name in each
+	// boot.
 	Net string
 	// Peer returns the present server's address, for use in a file name.
 	Peer func() string
@@ -156,7 +155,7 @@ type Locks struct {
 	callbacks callbacks
 	notices   notices
 
-	seen connID // the connection before the oldest lock was requested, or at the last check of all locks
+	seen connID // connection before the oldest lock's request, or at the last check
 }
 
 // A file is a file with owners.
@@ -338,8 +337,7 @@ func (l *Locks) Unlock(ctx context.Context, fh nfs3.FH, key Key, start, end uint
 	return l.unlockOf(ctx, fh, key, span{start: start, end: end}, true)
 }
 
-// unlockOf is Unlock. Unless hurried it keeps waiting when another call about the owner is given
-// up.
+// unlockOf is Unlock. Unless hurried it also waits for given-up calls' answers.
 func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurried bool) error {
 	o := l.known(fh, key)
 	if o == nil {
@@ -353,8 +351,8 @@ func (l *Locks) unlockOf(ctx context.Context, fh nfs3.FH, key Key, s span, hurri
 	return l.runAlone(ctx, o, silent, func() { l.release(o, s) })
 }
 
-// Release releases all locks of an owner in a file. Any close of the file by the process does this
-// (close(2)).
+// Release releases all locks of an owner in a file. Any close(2) of the file by the process does
+// so.
 func (l *Locks) Release(ctx context.Context, fh nfs3.FH, key Key) error {
 	return l.Unlock(ctx, fh, key, 0, lastByte)
 }
@@ -441,7 +439,7 @@ func (l *Locks) Close(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // waits however long the server is silent, until ctx ends
+		_ = l.unlockOf(ctx, o.fh, o.key, allBytes, false) // waits for a silent server too
 	}
 	l.end()
 	l.stopListening()

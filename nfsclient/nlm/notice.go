@@ -75,8 +75,7 @@ func (l *Locks) monitorProgram() *transport.Program {
 	}}
 }
 
-// notified handles NOTIFY. It ignores the server's name in the notice, because a server may have
-// several names.
+// notified handles NOTIFY. It ignores the server's name in it: a server may have several names.
 func (l *Locks) notified(c *transport.Call) error {
 	var a nsm.StatChange
 	a.DecodeXDR(c.Args)

@@ -49,7 +49,7 @@ type record struct {
 
 const (
 	notifyMost   = 15 * time.Second // bounds the notice to one server
-	notifyOthers = 10 * time.Second // bounds the notices to all other servers; the first lock waits for them
+	notifyOthers = 10 * time.Second // for all other servers' notices; the first lock waits for them
 	notifyAtOnce = 64               // concurrent notices
 	recordPolls  = 5                // polls of an earlier boot's file that another mount holds
 	maxRecord    = 1 << 20          // bytes of a file: about 30 for each network
@@ -230,8 +230,7 @@ func (l *Locks) enterNet(file *os.File) error {
 
 // notifyServer notifies a server, and reports success.
 func (l *Locks) notifyServer(ctx context.Context, peer string, r *record) bool {
-	// The number is at least the time in seconds, so that it grows even if a lost file was made
-	// anew.
+	// The number is at least the time in seconds, so that it grows even after a file was lost.
 	r.State = max(r.State+2, int32(time.Now().Unix()&(math.MaxInt32>>1))) | 1
 	ctx, cancel := context.WithTimeout(ctx, notifyMost)
 	defer cancel()

@@ -196,8 +196,7 @@ func (l *Locks) lockAgain(o *owner, s span, f *reclaimResult) bool {
 	}
 }
 
-// mayChange reports whether a retry may get a lock refused with st. A file missing on the server is
-// final.
+// mayChange reports whether a retry may get a lock refused with st. A missing file is final.
 func mayChange(st nlm4.Status, until time.Time) bool {
 	return st == nlm4.DeniedGracePeriod || st == nlm4.Denied && !time.Now().After(until)
 }
@@ -221,8 +220,8 @@ func (l *Locks) reclaim(o *owner, s span) bool {
 	}
 }
 
-// stillLocked asks for the holder of s: Granted means that o is the holder. known is false if the
-// server did not answer.
+// stillLocked asks for the holder of s: Granted means that o is the holder. known is false without
+// an answer.
 func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	full := s
 	full.exclusive = true
@@ -255,8 +254,7 @@ func (l *Locks) stillLocked(o *owner, s span) (st nlm4.Status, known bool) {
 	case others.Holder.Exclusive || s.exclusive:
 		return nlm4.Denied, true
 	}
-	// Other owners share the lock. While they hold it, no client can have written since we lost
-	// ours.
+	// Other owners share the lock. While they do, no client can have written since we lost it.
 	r := l.lock(o, s, false, false)
 	return r.status, r.err == nil && r.status != nlm4.DeniedGracePeriod
 }

@@ -18,7 +18,7 @@ type buffers struct {
 	pools [3]sync.Pool
 }
 
-// init sizes the largest buffers for most bytes of data.
+// init sizes the largest buffers for up to most bytes of data.
 func (bs *buffers) init(most int) {
 	bs.sizes = [3]int{smallBuffer, middleBuffer, max(most+slack, middleBuffer)}
 	for i := range bs.pools {

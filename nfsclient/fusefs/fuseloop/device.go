@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is the descriptor of a FUSE connection, with O_NONBLOCK, and the means to wait for it.
+// A device is a FUSE connection's descriptor, with O_NONBLOCK, and the epoll instance to wait for
+// it.
 //
 // Go's network poller has an epoll instance with the device as its only member, not the device
 // itself. Otherwise each request would wake the poller's thread, even if the reader finds it by
@@ -19,7 +20,7 @@ type device struct {
 	// set once
 	file *os.File // the epoll instance
 	conn syscall.RawConn
-	fd   int // the connection; users are counted in flight or hold conn, and end before close
+	fd   int // the connection; its users are counted in flight or hold conn, and end before close
 	wait func(ep uintptr) bool
 
 	// owned by the reader
@@ -27,7 +28,7 @@ type device struct {
 	try   func() bool // await's argument
 }
 
-// openDevice takes over fd, even if it returns an error.
+// openDevice makes a device that owns fd. After an error fd is closed.
 func openDevice(fd int) (*device, error) {
 	d := &device{fd: fd}
 	d.wait = func(ep uintptr) bool {
@@ -63,7 +64,7 @@ func (d *device) open() error {
 	return err
 }
 
-// close is called once, when only notices still use the descriptor.
+// close closes the descriptor. Call it once, when only notices still use the descriptor.
 func (d *device) close() {
 	d.file.Close() // waits for the notices
 	unix.Close(d.fd)
@@ -101,8 +102,8 @@ func (d *device) disarm(ep int) {
 	unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(ep), uintptr(unsafe.Pointer(&ev)), 1, 0, 0, 0)
 }
 
-// read and write bypass the runtime's scheduler, because they do not block. Its monitor thread
-// would otherwise wake for each request to check system calls, and use more CPU than the calls.
+// read and write bypass the runtime's scheduler, because they do not block. Otherwise the runtime's
+// monitor thread would wake for each request to check system calls, and use more CPU than they do.
 
 // read calls read(2) once, for one request or an error.
 func read(fd uintptr, p []byte) (int, syscall.Errno) {
@@ -130,8 +131,8 @@ func (d *device) writev(v []unix.Iovec) syscall.Errno {
 	}
 }
 
-// notice is writev for callers that are not counted in flight. The descriptor cannot be closed
-// meanwhile and its number reused for another file. It may block on pages and kernel locks.
+// notice is writev for callers that are not counted in flight. During the call the descriptor
+// cannot be closed and its number reused. notice may block on pages and kernel locks.
 func (d *device) notice(v []unix.Iovec) syscall.Errno {
 	errno := unix.EBADF
 	_ = d.conn.Control(func(uintptr) { // its error means the descriptor is closed

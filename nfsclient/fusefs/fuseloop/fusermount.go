@@ -24,8 +24,8 @@ func helper() (string, error) {
 	return "", fmt.Errorf("there is no fusermount3: %w", unix.EPERM)
 }
 
-// mountByHelper mounts by fusermount3. The program returns the descriptor through a socket with its
-// number in the environment.
+// mountByHelper mounts by fusermount3. The program returns the descriptor through a socket. Its
+// environment has the socket's number.
 func mountByHelper(dir string, opts *fuse.MountOptions) (int, error) {
 	bin, err := helper()
 	if err != nil {

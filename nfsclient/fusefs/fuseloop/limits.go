@@ -9,7 +9,7 @@ import "time"
 const (
 	smallBuffer  = 8 << 10
 	middleBuffer = 132 << 10
-	slack        = 4 << 10 // for headers, in the largest
+	slack        = 4 << 10 // room for headers in the largest buffer, in bytes
 )
 
 // forgetsMost bounds the messages without a reply that the reader runs before a request it has
@@ -20,12 +20,12 @@ const forgetsMost = 4
 const idleMost = 64
 
 const (
-	// spinTime bounds spinning: the time of a program between two calls, and about the cost of
-	// parking and waking up.
+	// spinTime bounds spinning. It covers a program's time between two calls, and is about the cost
+	// of parking and waking up.
 	spinTime = 50 * time.Microsecond
 
-	// preemptedTime is a preemption too long for one call: a parked reader would have woken up
-	// sooner.
+	// preemptedTime is the length of a preemption from which spinning does not pay: a parked reader
+	// would have woken up sooner.
 	preemptedTime = 500 * time.Microsecond
 )
 

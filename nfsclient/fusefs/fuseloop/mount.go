@@ -86,10 +86,10 @@ func mountDirect(dir string, opts *fuse.MountOptions) (fd int, err error) {
 	return fd, nil
 }
 
-// Unmount detaches an unused mount. Serve returns soon after.
+// Unmount detaches an unused mount. Serve returns soon after Unmount.
 func (s *Server) Unmount() (err error) {
 	pause := unmountPause
-	// The kernel closes files after the close(2) of their programs has returned.
+	// Retry, because the kernel releases files only after the programs' close(2) has returned.
 	for range unmountTries {
 		if s.direct {
 			err = unix.Unmount(s.dir, 0)

@@ -11,8 +11,8 @@ import (
 )
 
 // InodeNotify makes the kernel forget a node's attributes and its data from off on. length is in
-// bytes; 0: to the end. If off is below 0 it forgets only attributes. It may block on pages being
-// read or written.
+// bytes; 0: to the end. If off is below 0, the kernel forgets only attributes. InodeNotify may
+// block on pages being read or written.
 func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, node)
 	body = binary.NativeEndian.AppendUint64(body, uint64(off))
@@ -21,7 +21,7 @@ func (s *Server) InodeNotify(node uint64, off, length int64) fuse.Status {
 }
 
 // StoreNotify puts data into the kernel's pages of a node at off. The kernel's size of the file
-// then includes it. No other notice grows that size, and none shrinks it.
+// then includes the data. No other notice grows that size, and no notice shrinks it.
 func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, node)
 	body = binary.NativeEndian.AppendUint64(body, off)
@@ -30,8 +30,8 @@ func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	return s.notify(noticeStore, append(body, data...))
 }
 
-// EntryNotify makes the kernel forget a name in a directory. It takes the kernel's lock of the
-// directory.
+// EntryNotify makes the kernel forget a name in a directory. In the kernel, it takes the
+// directory's lock.
 func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, dir)
 	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))

@@ -1,4 +1,4 @@
-// The reader: takes requests from the device, and runs them itself if they come one at a time.
+// The reader: takes requests from the device, and runs requests itself if they come one at a time.
 
 package fuseloop
 
@@ -15,15 +15,15 @@ import (
 // A readerState is the right to take requests from the device. One goroutine has it: the reader.
 //
 // If a single program makes one call at a time, the reader runs each request itself, as the leader
-// of package lead. Other programs may wait for the device meanwhile. So after each such wait
-// workers get all requests for a while.
+// of package lead. During such a run nothing reads the device, so other programs' requests may have
+// to wait. After each such wait workers get all requests for a while.
 //
-// A queued message without a waiting program does not count as another program: RELEASE, sent
-// beside the call after close(2), and FORGET, sent beside the call after unlink(2).
+// A queued message without a waiting program does not count as another program's request: RELEASE,
+// sent after close(2), and FORGET, sent after unlink(2), while the program makes its next call.
 type readerState struct {
 	// set once
 	ended chan struct{} // closed by the reader after the last request
-	await func() bool   // one poll, for the poller
+	await func() bool   // one poll, as argument for device.await
 
 	lead lead.Leader
 
@@ -35,7 +35,7 @@ type readerState struct {
 	lastThread uint32 // thread of the last request run by the reader
 }
 
-// initReader is called once, before the first reader.
+// initReader prepares the reader's state, once, before the first reader.
 func (s *Server) initReader() {
 	g := &s.reader
 	g.ended = make(chan struct{})
@@ -54,7 +54,7 @@ func (s *Server) Mechanisms() tally.Table {
 // startReader starts another reader, which takes over the reader's state.
 func (s *Server) startReader() {
 	s.workers.active.Go(func() {
-		s.reader.row.Count(true) // others may have waited
+		s.reader.row.Count(true) // counts a run during which other programs may have waited
 		s.readLoop()
 	})
 }
@@ -75,7 +75,7 @@ func (s *Server) readLoop() {
 			return
 		}
 		n, errno = 0, unix.EAGAIN
-		if r == nil || !r.releases() { // messages beside a RELEASE come from the closing program
+		if r == nil || !r.releases() { // messages with a RELEASE are from the closing program
 			n, errno = s.pollRequest()
 		}
 		switch {
@@ -112,7 +112,7 @@ func (s *Server) pollRequest() (n int, errno syscall.Errno) {
 }
 
 // await waits for the next message, or returns the device's error at the end. After an error of the
-// poller itself it asks the device.
+// poller itself, await polls the device for its error.
 func (s *Server) await() (n int, errno syscall.Errno) {
 	err := s.dev.await(s.reader.await)
 	if err == nil {
@@ -132,15 +132,15 @@ func (s *Server) runInline(r *request) bool {
 		g.lastThread = r.pid
 	}
 	run := g.lead.Begin()
-	if r.opcode == opSetlkw { // waits by nature
+	if r.opcode == opSetlkw { // a waiting lock request: waits until the lock is free
 		g.lead.Busy(run)
 	}
 	s.workers.run(r)
 	return g.lead.End(run)
 }
 
-// pollAfterRun polls after a request run by the reader, and spins if that pays. A request that is
-// ready at once and from another thread had to wait.
+// pollAfterRun polls after a request run by the reader, and spins if that pays. A request found
+// ready at once and sent by another thread had to wait for this run.
 func (s *Server) pollAfterRun() (n int, errno syscall.Errno) {
 	g := &s.reader
 	n, errno = s.pollRequest()
@@ -174,7 +174,7 @@ func (g *readerState) shouldRun(r *request, more bool) bool {
 		return false
 	}
 	alone := g.row.Alone()
-	// Messages beside a RELEASE have not been read yet.
+	// Messages sent along with a RELEASE have not been read yet.
 	if others := more || r.others; others || !r.releases() {
 		g.row.Count(others)
 		return alone && !others

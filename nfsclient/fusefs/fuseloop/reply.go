@@ -16,7 +16,7 @@ type sliced interface {
 	Slices() ([][]byte, fuse.Status)
 }
 
-// reply sends a whole reply. An invalid one would leave a program waiting forever.
+// reply sends a whole reply. After an invalid reply a program would wait forever.
 func (s *Server) reply(unique uint64, b []byte) { s.replied(unique, s.dev.write(b)) }
 
 // replied handles the outcome of writing a reply.
@@ -35,8 +35,8 @@ func (s *Server) refuse(unique uint64, status fuse.Status) {
 	s.reply(unique, appendOutHeader(b[:0], 0, -int32(status), unique))
 }
 
-// read answers a READ. The file system may place data in the reply's own memory, and one write(2)
-// then sends all.
+// read answers a READ. The file system may place data in the reply's own memory; one write(2) then
+// sends header and data.
 func (s *Server) read(r *request) {
 	in := (*fuse.ReadIn)(unsafe.Pointer(unsafe.SliceData(r.in.b)))
 	size := int(in.Size)
@@ -75,7 +75,7 @@ func (s *Server) read(r *request) {
 }
 
 // replyData replies with at most size bytes of data without copying them. head has room for the
-// header. Data directly after it leaves in the same piece.
+// header. Data directly after the header leaves in the same piece.
 func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	n := 0
 	v := appendPiece(r.vec[:0], head[:outHeaderLen])
@@ -92,7 +92,7 @@ func (s *Server) replyData(r *request, head []byte, slices [][]byte, size int) {
 	s.replied(r.unique, s.dev.writev(v))
 }
 
-// readFS calls the file system. A panic ends only the request.
+// readFS calls the file system. A panic there ends only the request.
 func (s *Server) readFS(r *request, in *fuse.ReadIn, p []byte) (result fuse.ReadResult, status fuse.Status) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -16,8 +16,8 @@ import (
 type request struct {
 	inHeader
 	in     *buffer
-	n      int  // bytes of it
-	others bool // a program waited for another request at its arrival
+	n      int  // bytes of the message
+	others bool // at its arrival a program waited for another request
 	cancel chan struct{}
 
 	// guarded by inflight.mu
@@ -37,7 +37,7 @@ func (r *request) direct() bool { return r.opcode == opRead && r.n >= readLen }
 
 var requestPool = sync.Pool{New: func() any { return &request{cancel: make(chan struct{})} }}
 
-// newRequest makes a request from n bytes in the reader's buffer. A large one takes over the
+// newRequest makes a request from n bytes in the reader's buffer. A large request takes over the
 // buffer.
 func (s *Server) newRequest(h inHeader, n int) *request {
 	r := requestPool.Get().(*request)
@@ -68,7 +68,7 @@ type inflight struct {
 	all []*request
 }
 
-// add enters r, and reports whether programs wait for others.
+// add enters r, and reports whether programs wait for other requests.
 func (f *inflight) add(r *request) (others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,8 +98,8 @@ func (f *inflight) remove(r *request) bool {
 type interruptResult uint8
 
 const (
-	unknown   interruptResult = iota // answered, or never received
-	foreign                          // the ProtocolServer has its channel
+	unknown   interruptResult = iota // the request is answered, or was never received
+	foreign                          // the ProtocolServer has the request's cancel channel
 	delivered                        // interrupted
 )
 
@@ -151,19 +151,19 @@ func (s *Server) interrupt(h inHeader, b []byte) {
 	var out [outHeaderLen + outDataMost + pathMost]byte
 	n, _ := s.protocol.HandleRequest([][]byte{b}, [][]byte{out[:]})
 	if n == 0 {
-		if what == foreign { // so b names a request
+		if what == foreign { // foreign means that b is long enough to name a request
 			s.inflight.markInterrupted(binary.NativeEndian.Uint64(b[interruptedAt:]))
 		}
 		return
 	}
 	if what == foreign {
-		runtime.Gosched() // the worker has not begun it: the kernel asks again at once
+		runtime.Gosched() // let the worker begin: the kernel asks again at once
 	}
 	s.reply(h.unique, out[:n])
 }
 
-// interruptAll interrupts all requests in flight. It skips a request not begun by its worker; the
-// next call retries.
+// interruptAll interrupts all requests in flight. It skips requests that no worker has begun; the
+// next call retries them.
 func (s *Server) interruptAll() {
 	f := &s.inflight
 	f.mu.Lock()

@@ -84,7 +84,7 @@ func (s *Server) init() error {
 }
 
 // Serve serves requests until the kernel sends no more. It returns after the last request has
-// ended. It is called once.
+// ended. Call Serve once.
 func (s *Server) Serve() {
 	s.initReader()
 	s.workers.active.Go(s.readLoop)
@@ -107,8 +107,8 @@ func (s *Server) Serve() {
 	}
 }
 
-// accept handles one message with n bytes in next. It returns the request, entered in flight, if it
-// needs a reply.
+// accept handles one message with n bytes in next. If the message needs a reply, accept returns its
+// request, entered in flight.
 func (s *Server) accept(n int) *request {
 	b := s.next.b[:n]
 	if n < inHeaderLen {

@@ -12,13 +12,13 @@ import (
 // A spinner decides whether a reader without input spins. A program with one call at a time sends
 // the next call sooner than a thread can park and wake up. So the reader polls again for a while.
 // It yields the CPU between polls, because on a small machine the program or the server may need
-// it. If no request comes, or if the reader was preempted for long, it parks at once for the next
-// few times, and more often after each failure in a row.
+// the CPU. If no request comes, or after a long preemption, the reader parks without spinning the
+// next few times, and more often after each failure in a row.
 type spinner struct {
 	spinning bool
 	since    time.Time    // the first poll, if spinning
 	last     time.Time    // the last poll
-	backoff  wait.Backoff // passes without spinning
+	backoff  wait.Backoff // counts the passes without spinning
 	tally    tally.Counter
 }
 
@@ -39,7 +39,7 @@ func (s *spinner) keepSpinning(now time.Time) bool {
 	return true
 }
 
-// note ends spinning; paid reports whether it won time.
+// note ends spinning; paid is set if spinning has saved time.
 func (s *spinner) note(paid bool) {
 	s.spinning = false
 	s.backoff.Note(paid)

@@ -40,7 +40,7 @@ const (
 	outHeaderLen = int(unsafe.Sizeof(fuse.OutHeader{}))
 	readLen      = int(unsafe.Sizeof(fuse.ReadIn{}))
 	interruptLen = interruptedAt + 8
-	outDataMost  = 512     // the structure in a reply
+	outDataMost  = 512     // largest structure in a reply without data
 	pathMost     = 4 << 10 // of READLINK, which has no size in its request
 )
 
@@ -65,8 +65,8 @@ func parseHeader(b []byte) inHeader {
 // forgets reports whether the message drops kernel references and needs no reply.
 func (h inHeader) forgets() bool { return h.opcode == opForget || h.opcode == opBatchForget }
 
-// releases reports whether no program waits for the reply: the program that closed the file
-// continues meanwhile.
+// releases reports whether the message is a RELEASE: the program that closed the file does not wait
+// for the reply.
 func (h inHeader) releases() bool { return h.opcode == opRelease || h.opcode == opReleasedir }
 
 // replyRoom returns the largest reply to b in bytes.

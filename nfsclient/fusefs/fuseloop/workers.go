@@ -14,14 +14,15 @@ type workers struct {
 	active sync.WaitGroup // all workers; only the reader adds
 }
 
-// do runs r on the last idle worker: its stack and data are the most likely ones in a CPU cache.
+// do runs r on the last idle worker, because a CPU cache most likely has its stack, or on a new
+// worker.
 func (w *workers) do(r *request) {
 	w.mu.Lock()
 	if last := len(w.idle) - 1; last >= 0 {
 		k := w.idle[last]
 		w.idle = w.idle[:last]
 		w.mu.Unlock()
-		k <- r // it has room
+		k <- r // never blocks: an idle worker's channel has room
 		return
 	}
 	w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 //
 // Waiters queue in order of arrival. serve passes over a waiter blocked by its own account's share.
 // It stops at a waiter that needs more than the free memory, because small requests would starve
-// that waiter.
+// it.
 type budget struct {
 	total int64 // set once
 
@@ -116,8 +116,7 @@ func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64
 	return b.await(ctx, w)
 }
 
-// join queues w for n bytes and reports whether w got them at once. The caller must then call
-// await.
+// join queues w for n bytes and reports whether w got them at once. Call await afterwards.
 func (b *budget) join(w *waiter, a *account, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

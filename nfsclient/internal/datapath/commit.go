@@ -92,8 +92,8 @@ func (f *File) runCommit() {
 	f.unlock()
 }
 
-// committed handles a COMMIT's reply: it releases stable data and resends possibly lost data. The
-// caller holds f.mu.
+// committed handles a COMMIT's reply: it releases stable data, resends lost data. The caller holds
+// f.mu.
 func (f *File) committed(verf nfs3.Verf, err error) {
 	c := &f.commits
 	u := c.sent

@@ -25,8 +25,7 @@ import (
 //
 // A Write to an inFlight or unstable range cuts this range out of its extent and makes a dirty
 // extent. So the slice of a WRITE in flight never changes, and newer data is sent only after its
-// reply (see blocked). A Truncate waits for the WRITEs beyond the new size, then cuts out the data
-// there.
+// reply (see blocked). A Truncate waits for WRITEs beyond the size, then cuts out the data there.
 type state uint8
 
 const (

@@ -21,7 +21,7 @@ func TestWritesWaitForTruncate(t *testing.T) {
 			e, f, h := rig(t, m, Config{WriteSize: 4096, DirtyFile: 64 << 10, DirtyMount: 16 << 10})
 			release := func() {}
 			var others []*Handle
-			if scarce { // others have all the memory
+			if scarce { // other files have all the memory
 				for i := range byte(8) {
 					r, was := m.hang(handleOf(2+i)), release
 					release = func() { was(); r() }
@@ -78,7 +78,7 @@ func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 		_, f, h := rig(t, m, Config{WriteSize: 4096})
 		release := m.hang(handleOf(1))
 		defer release()
-		mustWrite(t, h, pattern(4096), 0) // in flight, so later data has to wait
+		mustWrite(t, h, pattern(4096), 0) // this WRITE is in flight, so later data has to wait
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
@@ -117,7 +117,7 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 				m.verf++
 				m.disk(handleOf(1)).now = nil
 				hold()
-				m.fail = func(string, nfs3.FH, uint64, int) error { // the newer data
+				m.fail = func(string, nfs3.FH, uint64, int) error { // at the newer data
 					m.fail = nil
 					hold()
 					return nil

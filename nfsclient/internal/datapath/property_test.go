@@ -33,7 +33,7 @@ type world struct {
 	mu    sync.Mutex  // guards all that follows
 	bytes []byte      // the expected content
 	last  []int       // for each byte, the number of its write
-	count int         // of writes
+	count int         // number of writes
 	busy  [4][2]int64 // each actor's write in progress
 }
 
@@ -76,7 +76,7 @@ func (w *world) own(actor int, off int64) (int64, int64) {
 
 func (w *world) owner(off int64) int { return int(off / w.grain % int64(w.actors)) }
 
-// begin precedes a write: until it is accepted the server may have old or new data.
+// begin notes that a write begins: until the write is accepted the server may have old or new data.
 func (w *world) begin(actor, n int, off int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// Read reads at off into p until p is full or the file ends. eof reports that the file ends there.
-// Read sees written data even if the server does not have it. After an error n counts the bytes
-// read before the error.
+// Read reads at off into p until p is full or the file ends. eof: the file ends there. Read sees
+// written data even if the server does not have it. After an error n counts the bytes before it.
 func (h *Handle) Read(ctx context.Context, cred Cred, p []byte, off int64) (n int, eof bool, err error) {
 	if off < 0 {
 		return 0, false, syscall.EINVAL

@@ -186,7 +186,7 @@ func staleReadAhead(t *testing.T, how string, late bool) {
 	switch how {
 	case "write":
 		mustWrite(t, h, content, 0)
-		if err := h.Sync(bg); err != nil { // clean: only the server has it
+		if err := h.Sync(bg); err != nil { // the data is now clean: only the server has it
 			t.Fatalf("sync: %v", err)
 		}
 	case "invalidate":
@@ -238,7 +238,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 					mustRead(t, h, content, 0, 4096)
 				}
 				synctest.Wait()
-				if hung { // only the reply waits
+				if hung { // the READ has run, and only its reply waits
 					m.mu.Lock()
 					delete(m.hung, handleOf(1))
 					m.mu.Unlock()

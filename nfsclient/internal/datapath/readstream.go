@@ -45,8 +45,7 @@ func (h *Handle) find(off int64, n int) *readStream {
 		found = oldest
 		*found = readStream{next: off}
 		if off == 0 && h.file.limit >= 0 {
-			// Readers starting at offset 0 mostly continue. Read ahead at once, because the file's
-			// end is known.
+			// Readers starting at offset 0 mostly continue, so read ahead: the end is known.
 			found.run = sequential - 1
 		}
 	}

@@ -8,8 +8,7 @@ import (
 
 // Truncate orders a change of size with reads and writes. It waits for WRITEs in flight beyond
 // size, then calls do, which sets the size on the server. If do returns nil, written data beyond
-// size is dropped. Writes wait until do has returned. do must not call methods of the File or its
-// Handles.
+// size is dropped. Writes wait for do. do must not call methods of the File or its Handles.
 func (f *File) Truncate(ctx context.Context, size int64, do func(context.Context) error) error {
 	f.mu.Lock()
 	defer f.unlock()

@@ -56,7 +56,7 @@ func TestSmallWritesAreGathered(t *testing.T) {
 			for i := range size / step {
 				off := at(i) * step
 				mustWrite(t, h, content[off:off+step], int64(off))
-				if name == "backward" && off%wsize == wsize-step { // its end is full, and is sent
+				if name == "backward" && off%wsize == wsize-step { // fills and sends a WRITE
 					synctest.Wait()
 				}
 			}
@@ -209,7 +209,7 @@ func TestBoundsAreKept(t *testing.T) {
 }
 
 // Files without answers to their WRITEs do not stop other writers, although they take their full
-// share. Their own waiters end with their context.
+// share. Writers waiting in these Files return when their context ends.
 func TestStuckFilesDoNotStarveOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -278,7 +278,7 @@ func TestIdleFilesGiveMemoryBack(t *testing.T) {
 			m := newModel(t, 1)
 			e := New(Config{WriteSize: 4096, DirtyFile: 1 << 20, DirtyMount: 64 << 10, FlushAfter: time.Hour}, m)
 			var idle []*Handle
-			for i := range 16 { // that is all memory
+			for i := range 16 { // these writes take all memory
 				f := e.File(handleOf(byte(10 + i)))
 				idle = append(idle, f.Open())
 				f.Release()
@@ -346,7 +346,7 @@ func TestSyncCoversOverwrittenData(t *testing.T) {
 	})
 }
 
-// The same before the reply to the WRITE of old data, and with a truncation that holds up all data.
+// A Sync waits for overwritten data with its WRITE in flight, and for data held up by a truncation.
 func TestSyncWaitsForWritesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
