@@ -145,8 +145,8 @@ func (f *FS) StatFS(ctx context.Context) (nfs3.FsstatRes, error) {
 	return res, pathError("statfs", f.path, err)
 }
 
-// StatFSOf returns the space of the file system at name. This file system may not be the export's
-// if the server lets clients cross mount points.
+// StatFSOf returns the space of the file system at name. This file system may differ from the
+// export's if the server lets clients cross mount points.
 func (f *FS) StatFSOf(ctx context.Context, name string) (nfs3.FsstatRes, error) {
 	n, err := f.walk(ctx, name, true)
 	if err != nil {

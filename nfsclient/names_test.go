@@ -295,7 +295,7 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 		must.Succeed(t, fsys.RemoveAll(t.Context(), "a"))
 	})
 	rows[nfs3.ProcMkdir] = answer(&nfs3.MkdirRes{Status: nfs3.ErrExist})
-	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // and always EXIST
+	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // here MKDIR never makes it
 		if err := fsys.MkdirAll(t.Context(), "a/b", 0o755); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%v", err)
 		}

@@ -285,7 +285,7 @@ func TestFileErrorsNameTheFile(t *testing.T) {
 	})
 }
 
-// Data not made stable by a COMMIT stays unsynced.
+// Data that a COMMIT did not make stable stays unsynced: the next Sync sends a COMMIT.
 func TestSyncThatFailsIsTriedAgain(t *testing.T) {
 	bad := &switched{res: &nfs3.CommitRes{Status: nfs3.ErrIO}}
 	var n counts

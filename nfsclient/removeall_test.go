@@ -1,4 +1,4 @@
-// Removing trees: failures do not stop it, and no server makes it endless.
+// Removing trees: failures do not stop a removal, and no server makes a removal endless.
 
 package nfsclient_test
 
@@ -99,7 +99,8 @@ func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	})
 }
 
-// If a listing skips names after removals, because its cookies are positions, it runs again.
+// If a listing skips names after removals, because its cookies are positions, the removal lists
+// again.
 func TestRemoveAllListsAgain(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcReaddirplus: func(real run) run {
 		return func(c *transport.Call) error {

@@ -180,7 +180,7 @@ func TestExclusiveCreate(t *testing.T) {
 		if _, err := fsys.OpenFile(t.Context(), "f", excl, 0o640); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a second time: %v", err)
 		}
-		// For the other transport, which sees the same tree.
+		// Remove the file for the other transport, which sees the same tree.
 		must.Succeed(t, fsys.Remove(t.Context(), "f"))
 	})
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {

@@ -42,12 +42,12 @@ func useNames(t *testing.T) (set func(addrs ...string)) {
 }
 
 // A Client's connections are cut, the old address is silent, and the name has another one: all
-// connections use that from then on.
+// connections use the new address from then on.
 func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	set := useNames(t)
 	set("127.0.0.2")
 	var old, later atomic.Int32
-	port := strconv.Itoa(machine.Port(t)) // at both
+	port := strconv.Itoa(machine.Port(t)) // this port is free at both addresses
 	serveAt(t, "127.0.0.2:"+port, &old)
 	var mu sync.Mutex
 	var made []net.Conn
@@ -112,7 +112,7 @@ func TestHomeIsKept(t *testing.T) {
 	set("10.0.0.8", "10.0.0.9")
 	next("10.0.0.1:2049", "10.0.0.8:2049")
 	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection follows
-	next("10.0.0.8:2049", "10.0.0.9:2049") // it has not answered
+	next("10.0.0.8:2049", "10.0.0.9:2049") // 10.0.0.8 has not answered
 	if err := h.Connected(t.Context(), "10.0.0.9:2049", nil); err != nil {
 		t.Errorf("connected: %v", err)
 	}
@@ -121,7 +121,8 @@ func TestHomeIsKept(t *testing.T) {
 	next("10.0.0.9:2049", "[fd00::1]:2049")
 }
 
-// All spellings of an address are equal: records of a server are found by it.
+// All spellings of an address give the same result, because records of a server are found by its
+// address.
 func TestServerAddress(t *testing.T) {
 	for given, want := range map[string]string{"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",
 		"FD00:0:0::1": "fd00::1", "fd00:0000::0001": "fd00::1", "fe80::01%eth0": "fe80::1%eth0"} {

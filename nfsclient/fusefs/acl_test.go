@@ -117,7 +117,7 @@ func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 	}
 	sh(t, m.export, "setfacl -m d:u:1002:rwx acl")
 	sh(t, local, "setfacl -m d:u:1002:rwx acl")
-	sh(t, m.dir, "echo 3 >/proc/sys/vm/drop_caches") // and the names
+	sh(t, m.dir, "echo 3 >/proc/sys/vm/drop_caches") // drop the cached names too
 	m.say("sleep")
 	m.same(local, "umask 077; touch acl/file; mkdir acl/dir")
 }

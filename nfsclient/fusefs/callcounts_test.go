@@ -16,7 +16,7 @@ import (
 // The names in a directory that we made are known until a foreign change is seen.
 func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	// The kernel keeps none of its names, because not all users may search it.
+	// The kernel keeps no names of this directory, because not all users may search it.
 	must.Succeed(t, os.Mkdir(m.at("d"), 0o700))
 	calls := func() uint64 { return m.stats().Calls["LOOKUP"].Count + m.stats().Calls["ACCESS"].Count }
 	before := calls()

@@ -61,7 +61,7 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	}
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
 	m.cached("READ", func() { read("before") })
-	m.say("hold notices") // which would drop the pages soon
+	m.say("hold notices") // because notices would drop the pages soon
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
 	read("after!")
 }

@@ -37,7 +37,7 @@ const (
 // callers finds the caller for a request. FUSE gives user, group and process; /proc has the
 // process's supplementary groups. A process in another PID namespace is missing from /proc: the
 // mount then uses the user's login groups from this machine's databases. If the process's group
-// differs from the login group, it uses none, because the process may have dropped its groups.
+// differs from the login group, the mount uses none, because the process may have dropped them.
 type callers struct {
 	// set once
 	client  *nfsclient.Client

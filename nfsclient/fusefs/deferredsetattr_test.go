@@ -55,7 +55,7 @@ func (m *mounted) stat(name string) os.FileInfo {
 // Times, owner and mode of an unpacked file are one call.
 func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	m.say("hold long")                // if the machine stalls, some were sent by the timer
+	m.say("hold long")                // otherwise the timer may send changes if the machine stalls
 	newFile(t, m.at("first")).Close() // shows whether the server keeps times
 	const files = 40
 	before := m.stats()

@@ -116,7 +116,7 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 	}
 }
 
-// The same for a name from a listing.
+// A name cached from a listing is also free again after another client has removed it.
 func TestMakingAsksForListedNames(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 9 {

@@ -56,7 +56,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fu
 }
 
 // A readReply is the reply to a READ. Its memory belongs to the request or the data path, and stays
-// in use until the kernel has the data. Its Slices let fuseloop send the data without a copy.
+// in use until the kernel has the data. Its method Slices lets fuseloop send the data uncopied.
 type readReply struct {
 	view  datapath.View
 	fs    *fileSystem

@@ -31,7 +31,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	}
 	a := tab.enter(handleOf("a"), dir, "a", 0)
 	want("a", true, false)
-	tab.forget(a.id, 1) // its attributes may have changed before it was forgotten
+	tab.forget(a.id, 1) // a's attributes may have changed before a was forgotten
 	want("a", true, false)
 	want("b", true, true)
 	tab.enter(handleOf("x"), dir, "x", 0)
@@ -41,7 +41,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("d", true, false)
 	dir.content++
 	want("d", true, false)
-	want("y", true, false) // another client may have made it
+	want("y", true, false) // another client may have made y
 	dir.content--
 	want("y", true, true)
 	// A node referenced during a listing may have changed when it is forgotten.

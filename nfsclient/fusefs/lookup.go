@@ -98,7 +98,7 @@ func (r *request) lookupNow(dir *node, name string) (n *node, current bool, err 
 
 // lookupCached answers from cached names. The directory must be unchanged since the LOOKUP, and the
 // caller may search it. The attributes of the named object must be trusted, or the directory's for
-// an absent name. If the search right is unknown, one ACCESS answers for all its names.
+// an absent name. If the search right is unknown, one ACCESS serves all names of dir.
 func (r *request) lookupCached(dir *node, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	f := r.fs
 	if f.opt.LookupCache == LookupNone {

@@ -146,8 +146,8 @@ func (f *fileSystem) changedByOthers(n *node) {
 // sendNotices sends the notices for n.
 //
 // Forgetting a directory's name unmounts file systems mounted on it or below, and programs inside
-// lose their path. So directory names are left to time out. If callers lost the right to search,
-// the kernel has to forget directory names too; pruning then drops unused directories.
+// lose their path. So directory names are left to time out, and only unused directories are pruned.
+// If callers lost the right to search, the kernel has to forget all directory names.
 func (f *fileSystem) sendNotices(n *node, waited bool) {
 	if n.isDir() {
 		searchers := n.searchers.Load()

@@ -108,7 +108,7 @@ func TestPollsWaitForReads(t *testing.T) {
 		f.add(&handle{n: n, data: new(datapath.Handle)})
 		group := n.beginRead()
 		f.pollOpenFiles()
-		time.Sleep(time.Minute) // of the bubble
+		time.Sleep(time.Minute) // simulated time
 		k.wantDropped(t, 0, "during a READ")
 		f.endRead(n, group)
 		time.Sleep(time.Minute)

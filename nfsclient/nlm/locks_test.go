@@ -70,8 +70,8 @@ func (b *bench) compare() {
 	}
 }
 
-// A wait ends with a free lock or a signal. Too many waiters fail at once, and a local release ends
-// a wait at once.
+// A wait ends with a free lock or a signal. A local release ends a wait at once. Beyond maxWaiters
+// a request fails at once.
 func TestWaiting(t *testing.T) {
 	simulate(t, func(b *bench) {
 		other := b.another()
@@ -115,8 +115,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// If a program ends during its LOCK, the reply's lock is returned, and its previous locks are
-// restored.
+// If a program ends during its LOCK, the mount releases the lock that the reply grants, and
+// restores the owner's previous locks.
 func TestProgramGoneDuringTheCall(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, false), 0)

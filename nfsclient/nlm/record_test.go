@@ -25,12 +25,12 @@ type teller struct {
 	dir string
 
 	mu    sync.Mutex // guards all below
-	told  []record   // without Boot
-	peers []string   // the receivers
+	told  []record   // the notices' records, without Boot
+	peers []string   // the servers that received notices
 	early bool       // all notices came before any lock call
 	fail  error
 	only  string        // that fails; "": any
-	hold  chan struct{} // not nil: a notice takes until it is closed
+	hold  chan struct{} // not nil: a notice waits until hold is closed
 }
 
 // mount returns a mount in one boot of the machine.
@@ -148,8 +148,8 @@ func TestCrashNoticeIsSentOnce(t *testing.T) {
 	})
 }
 
-// No lock comes before the crash notice, which would free it. An interrupted program does not wait
-// for the notice.
+// No lock comes before the crash notice, because the notice would free that lock. An interrupted
+// program does not wait for the notice.
 func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -176,8 +176,8 @@ func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	})
 }
 
-// Locks work without the notice, and the log has a line. A later mount without others retries; one
-// beside others with locks does not.
+// Locks work without the notice, and the log has a line. A later mount retries if no other mount
+// has locks.
 func TestServerWithoutCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -227,7 +227,7 @@ func TestServerWithSeveralAddresses(t *testing.T) {
 		if !slices.Equal(r.peers, []string{"one", "three", "two"}) || !r.early {
 			r.b.Errorf("told %v, before any call: %v", r.peers, r.early)
 		}
-		r.left(1) // its own
+		r.left(1) // the file of the mount's own server
 		r.take(first, 10)
 		for i, address := range []string{"one", "two", "three", "four"} {
 			l := r.mountAt("2", address)
@@ -324,8 +324,8 @@ func TestRecordThatWasNotWritten(t *testing.T) {
 	})
 }
 
-// After failover both servers are notified of the crash: the first may still have the locks, the
-// second has them now.
+// After a failover both servers are notified of the crash: the first may still have the locks, and
+// the second has them now.
 func TestServersOfAMountThatMoved(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		var at atomic.Pointer[string]
@@ -336,7 +336,7 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(1)
 		be("b")
 		r.b.m.move()
-		time.Sleep(2 * probeEvery) // no program locks: existing locks are taken again
+		time.Sleep(2 * probeEvery) // no program takes a lock: the mount takes existing locks again
 		r.left(2)
 		be("c")
 		r.b.m.move()
@@ -350,7 +350,7 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(0)
 
 		be("a")
-		r.b.m.move() // without locks of the crashed mount
+		r.b.m.move() // the new server has no locks of the crashed mount
 		ends := r.mountOf("net", "2", func() string { return *at.Load() })
 		r.take(ends, 0)
 		be("b")

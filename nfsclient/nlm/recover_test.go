@@ -21,7 +21,7 @@ func (b *bench) takeSome() string {
 	return "xxxx--2211"
 }
 
-// After a restart all locks are back before the grace period ends; new ones wait for its end.
+// After a restart all locks are back before the grace period ends; new locks wait for its end.
 func TestReclaim(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -61,8 +61,8 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
-// Another server has none of the locks and no grace period. Free ones are taken again, taken ones
-// are lost, and one log line reports each kind.
+// Another server has none of the locks and no grace period. The mount takes free locks again, taken
+// locks are lost, and one log line reports each kind.
 func TestLocksMoveToAnotherServer(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -127,7 +127,7 @@ func TestRestartOfTheServerMovedTo(t *testing.T) {
 	})
 }
 
-// Locks of the previous server on the files may last a moment longer.
+// The previous server's locks on shared files may last a moment longer: the mount retries.
 func TestDeadServerLetsGoLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -175,8 +175,8 @@ func TestHolderReleasesBetweenTwoTests(t *testing.T) {
 	})
 }
 
-// Without a restart the server names the holders. Linux's omits the object and returns its own
-// thread's number as svid.
+// Without a restart the server names the holders. Linux's server omits the object and returns its
+// own thread's number as svid.
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()

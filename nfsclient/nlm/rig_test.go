@@ -41,13 +41,13 @@ type model struct {
 	calls    int
 	before   func(proc uint32) error // with mu held; an error replaces the call
 	after    func(proc uint32) error // replaces the reply
-	hang     chan struct{}           // not nil: calls wait until it is closed
+	hang     chan struct{}           // not nil: calls wait until hang is closed
 
 	queue    []*nlm4.LockArgs // waiting requests, oldest first
 	granters []*Locks         // receivers of callbacks
 	deaf     bool             // callbacks get lost
-	refuse   nlm4.Status      // for each LOCK, if not GRANTED
-	deny     error            // of Listen
+	refuse   nlm4.Status      // status for each LOCK, if not GRANTED
+	deny     error            // error returned by Listen
 	listens  int
 	last     nlm4.Status // the result of the last callback
 }

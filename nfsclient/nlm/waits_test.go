@@ -259,7 +259,7 @@ func TestNoQueueWithoutListener(t *testing.T) {
 	})
 }
 
-// After a kill the next mount removes the request from the queue.
+// After the process is killed, the next mount removes its request from the queue.
 func TestKilledInTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	simulateQueue(t, func(b queue) {
@@ -285,7 +285,7 @@ func TestKilledInTheQueue(t *testing.T) {
 }
 
 // Callbacks for other owners are denied, so that the server grants the lock elsewhere. Callbacks
-// for held locks are not.
+// for held locks are not denied.
 func TestCallbacksThatAreNotOurs(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -410,8 +410,9 @@ func TestNoLockCallAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A late callback names a lock that LOCK has taken already. A part was released and another shared
-// since. The server releases denied locks.
+// A late callback names a lock that LOCK has taken already. Since then one part was released and
+// another became shared. The mount must not answer DENIED, because the server releases denied
+// locks.
 func TestLateCallback(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 9, true), 0)

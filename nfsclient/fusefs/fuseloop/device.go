@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is a FUSE connection's descriptor, with O_NONBLOCK, and the epoll instance to wait for
-// it.
+// A device is a FUSE connection's descriptor, with O_NONBLOCK, and an epoll instance for waiting.
 //
 // Go's network poller has an epoll instance with the device as its only member, not the device
 // itself. Otherwise each request would wake the poller's thread, even if the reader finds it by

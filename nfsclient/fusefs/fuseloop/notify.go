@@ -30,8 +30,8 @@ func (s *Server) StoreNotify(node, off uint64, data []byte) fuse.Status {
 	return s.notify(noticeStore, append(body, data...))
 }
 
-// EntryNotify makes the kernel forget a name in a directory. In the kernel, it takes the
-// directory's lock.
+// EntryNotify makes the kernel forget a name in a directory. It may block on the kernel's lock of
+// the directory.
 func (s *Server) EntryNotify(dir uint64, name string) fuse.Status {
 	body := binary.NativeEndian.AppendUint64(nil, dir)
 	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
