@@ -170,7 +170,7 @@ func (l *linker) link(ctx context.Context, target string, to session.Operand) er
 // A newLink is a link to make, possibly under a temporary name.
 type newLink struct {
 	make   func(ctx context.Context, name string) error
-	node   nfsclient.Node // of a hard link's target
+	node   nfsclient.Node // a hard link's target
 	target string         // as typed
 }
 

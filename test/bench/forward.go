@@ -19,7 +19,7 @@ import (
 const (
 	frameHeader = 10                      // struct virtio_net_hdr: checksum offload
 	frameLimit  = frameHeader + 14 + 1500 // Ethernet header and MTU
-	frameQueue  = 1 << 13                 // frames in flight in one direction; others wait in the device
+	frameQueue  = 1 << 13                 // frames in flight in one direction; more wait in the tap
 	frameBatch  = 32                      // frames read before due frames are written
 	frameRest   = 10 * time.Millisecond   // longest sleep; a sleep delays the garbage collector
 	frameLate   = wireDelay / 2           // a frame written later than this is counted

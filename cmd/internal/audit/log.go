@@ -41,7 +41,7 @@ type sink interface {
 type Log struct {
 	// Set once.
 	path       string
-	size       int           // of the queue, in bytes
+	size       int           // the queue's size, in bytes
 	reopenWait time.Duration // limit of Reopen's wait
 	wake       chan struct{} // signals queued records
 	kick       chan struct{} // signals a new file, or the end

@@ -19,7 +19,7 @@ type Histogram struct {
 	Min, Max time.Duration // the least and the largest; 0 without durations
 
 	sum    time.Duration
-	counts [64 * latencySteps]uint32 // by bucket
+	counts [64 * latencySteps]uint32 // durations by bucket
 }
 
 func bucket(d time.Duration) int {

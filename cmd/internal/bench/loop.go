@@ -62,7 +62,7 @@ type measured struct {
 	h       Histogram
 	bytes   int64
 	elapsed time.Duration
-	allocs  float64 // of this process, per call
+	allocs  float64 // this process's allocations per call
 	cpu     cpuTime
 }
 

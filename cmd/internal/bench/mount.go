@@ -32,11 +32,11 @@ const randDepth = 32
 
 // MountOptions select a mount's measurements.
 type MountOptions struct {
-	Rounds   int           // for each figure; the median counts
+	Rounds   int           // measurements for each figure; the median counts
 	Depth    int           // calls in flight in the client library; a program on the mount has one
 	Size     int64         // file size in bytes, rounded down to MiB, at least one
 	Duration time.Duration // random-read time, in each round
-	Files    int           // in the tree; 0: no trees
+	Files    int           // files in the tree; 0: no trees
 }
 
 // Check validates the options; its error names the flag.

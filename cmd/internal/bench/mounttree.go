@@ -75,7 +75,7 @@ func (b *mountRun) trees(ctx context.Context) error {
 	}
 	for i := range b.opts.Rounds {
 		for k := range mounts {
-			m := mounts[(i+k)%len(mounts)] // the mounts take turns to go first
+			m := mounts[(i+k)%len(mounts)] // the mounts take turns as the first mount
 			if err := b.treeRound(ctx, m, tests); err != nil {
 				return err
 			}

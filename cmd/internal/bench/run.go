@@ -28,7 +28,7 @@ type Options struct {
 	Depth    int           // calls in flight, 1..maxDepth; NULL is always one at a time
 	Size     int64         // file size in bytes, rounded down to MiB, at least one
 	Block    int64         // bytes per sequential READ or WRITE; 0: 1 MiB; a power of two, 4 KiB..1 MiB
-	Duration time.Duration // of each test
+	Duration time.Duration // each test's time
 	Tests    []string      // subset of AllTests
 	NoRaw    bool          // skips the raw TCP baseline
 	RawPeer  string        // a RawPeer's address at the server; empty: use a process on loopback
@@ -60,7 +60,7 @@ func (o *Options) Check() error {
 // goroutines use slots, one slot each.
 type run struct {
 	fsys   *nfsclient.FS
-	name   string // of the file, below fsys's root; its directory is the one listed
+	name   string // the file's name below fsys's root; the file's directory is listed
 	opts   Options
 	pat    *pattern
 	slots  []*slot

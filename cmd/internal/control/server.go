@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	requestWait = 10 * time.Second // to receive a whole request
-	replyWait   = 10 * time.Second // to deliver a whole reply
+	requestWait = 10 * time.Second // limit for receiving a whole request
+	replyWait   = 10 * time.Second // limit for delivering a whole reply
 	maxConns    = 32               // connections at the same time
-	dirWait     = 5 * time.Second  // for other servers that are starting
+	dirWait     = 5 * time.Second  // limit for other servers that are starting
 )
 
 // ErrTaken is the error of an address where another server answers.

@@ -29,13 +29,13 @@ type Options struct {
 	TCP        bool   // the user wants TCP: the checks do not require RDMA
 	RDMAPort   int    // 0: 20049
 	TCPPort    int    // 0: 2049
-	BindPort   int    // of rpcbind; 0: 111
-	MountPort  int    // of MOUNT over TCP; 0: the NFS port, then rpcbind's answer
+	BindPort   int    // rpcbind's port; 0: 111
+	MountPort  int    // port of MOUNT over TCP; 0: the NFS port, then rpcbind's answer
 	CRC        rnic.CRCMode
 	Provider   nfsclient.Provider
 	Write      bool   // make a file, write, read back, remove
-	Root       string // of this machine's files; "": /
-	MountPoint string // for the command lines; "": /mnt
+	Root       string // the directory with this machine's files; "": /
+	MountPoint string // mount point in the command lines; "": /mnt
 
 	// The means; nil: the system's.
 	Dial   portprobe.Dialer
@@ -87,7 +87,7 @@ type checkup struct {
 	locks     bool              // NLM is served
 	bound     []rpcbind.Mapping // rpcbind
 	mount     *transport.Client // MOUNT
-	mountPort int               // of MOUNT over TCP; 0: none
+	mountPort int               // MOUNT: its TCP port; 0: none
 	exports   []mount3.Export   // exports
 	export    string            // MNT
 	root      nfs3.FH           // MNT

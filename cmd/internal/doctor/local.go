@@ -69,7 +69,7 @@ func (cu *checkup) deviceFits(dir, node string) bool {
 func checkDevice(_ context.Context, cu *checkup) Finding {
 	entries, _ := os.ReadDir(cu.file("/sys/class/infiniband"))
 	var words []string
-	at, found, active := "", false, false // of the best fitting device
+	at, found, active := "", false, false // results for the best fitting device
 	for _, e := range entries {
 		name := e.Name()
 		dir := "/sys/class/infiniband/" + name

@@ -21,7 +21,7 @@ import (
 const (
 	writeSize = 256 << 10
 	pieceSize = 64 << 10        // limit of one READ or WRITE
-	cleanTime = 5 * time.Second // for the removal, in any case
+	cleanTime = 5 * time.Second // limit for the removal
 	skewLimit = 5 * time.Second // make and similar tools may fail beyond this
 )
 

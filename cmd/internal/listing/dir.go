@@ -22,14 +22,14 @@ const Batch = 4096
 type row struct {
 	name string
 	attr *nfs3.Fattr // nil if only names are needed, or the attributes are unavailable
-	more *more       // for symbolic links, operands, and directories that -R descends into
+	more *more       // nil unless a symbolic link, an operand, or a directory that -R descends into
 }
 
 // more has the fields needed by few rows.
 type more struct {
 	fh     nfs3.FH
 	of     *session.Operand // an operand that is listed itself
-	target string           // of a symbolic link
+	target string           // a symbolic link's target
 	toType nfs3.FileType
 	toMode uint32 // with toType, the target's attributes, for -F
 }

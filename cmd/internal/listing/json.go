@@ -73,7 +73,7 @@ func notUTF8(s string) string {
 // jsonRow writes a row into the array.
 func (l *Run) jsonRow(d dir, r *row) {
 	if r.attr == nil {
-		return // already reported
+		return // the error was already reported
 	}
 	o := newObject(r.name, r.attr)
 	o.Directory = d.shown

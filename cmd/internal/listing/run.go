@@ -44,9 +44,9 @@ type Run struct {
 	s       *session.Session
 	rep     *cli.Reporter
 	out     *bufio.Writer
-	style   string // of quoting
-	width   int    // of the terminal, for columns
-	end     byte   // of each line
+	style   string // quoting style
+	width   int    // the terminal's width, for columns
+	end     byte   // each line's last byte
 	align   bool   // unquoted names next to quoted ones are indented by a space
 	printed bool   // there was output
 	status  int

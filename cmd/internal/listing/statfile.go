@@ -18,7 +18,7 @@ import (
 type Stat struct {
 	session.Operand
 	nfsclient.Node
-	target string // of a symbolic link
+	target string // a symbolic link's target
 }
 
 // NewStat fetches the attributes of o, and the target of a symbolic link.
@@ -43,7 +43,7 @@ func (f *Stat) Object() *Object {
 // A Printer writes files in text form.
 type Printer struct {
 	out    io.Writer
-	Format *string // of -c; nil: the default format
+	Format *string // the format of -c; nil: the default format
 	owners *text.Owners
 
 	invalid error // error in Format, once met; all other files are skipped

@@ -20,8 +20,8 @@ var Standard = slog.New(&handler{to: logrus.StandardLogger()})
 type handler struct {
 	// Set once.
 	to     *logrus.Logger
-	prefix string      // of the open groups; empty, or ends in a full stop
-	attrs  []slog.Attr // of With, already prefixed
+	prefix string      // names of the open groups; empty, or ends in a full stop
+	attrs  []slog.Attr // the attributes of With, already prefixed
 }
 
 // Enabled implements slog.Handler.

@@ -22,9 +22,9 @@ const FSType = "fuse.nfsrdma"
 type Mount struct {
 	Source string // SERVER:/export
 	Dir    string // the mount point
-	Type   string // of the file system
+	Type   string // the file system's type
 	Flags  string // ro, nosuid and so on, as in mount(8)
-	Minor  int    // of the device number; unique to the mount
+	Minor  int    // minor device number, unique to the mount
 	UID    uint32 // the mount's user, for FUSE
 }
 

@@ -59,7 +59,7 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		switch {
 		case ctx.Err() != nil:
 			return fsys, err
-		case errors.Is(err, nfsclient.ErrOtherVolume): // the same over any transport
+		case errors.Is(err, nfsclient.ErrOtherVolume): // every transport gives the same error
 			return nil, err
 		case err == nil && len(r.Source.Targets) > 1:
 			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.rdmaReason(before)))

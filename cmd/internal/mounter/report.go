@@ -17,7 +17,7 @@ import (
 
 // A Report is the reply of a mount's process.
 type Report struct {
-	Options string // as they were given, separated by commas
+	Options string // options as given, separated by commas
 	fusefs.Stats
 }
 

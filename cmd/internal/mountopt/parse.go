@@ -17,7 +17,7 @@ type given struct{ name, value, text string }
 // A parser remembers the options seen, to find contradictions.
 type parser struct {
 	o    *Options
-	seen map[string]given // by group, except options that replace one another
+	seen map[string]given // options by group, except options that replace one another
 }
 
 // Parse reads the comma-separated lists of -o in order. Options of mount(8), such as ro and rw,
@@ -140,7 +140,7 @@ func equivalent(a, b given) bool {
 		case w.name == "lookupcache" && w.value == "positive":
 			return "pos"
 		}
-		return strings.Trim(w.value, "[]") // of mounthost
+		return strings.Trim(w.value, "[]") // the value of mounthost
 	}
 	return say(a) != "" && say(a) == say(b)
 }

@@ -51,7 +51,7 @@ func (k Kind) String() string {
 // A Result is the identified service. Reply is set if Kind is MPA.
 type Result struct {
 	Kind  Kind
-	Err   error     // of the connection attempt: Refused, Filtered
+	Err   error     // the connection attempt's error: Refused, Filtered
 	Reply mpa.Frame // MPA: the peer's Reply; it may be a rejection
 }
 

@@ -22,7 +22,7 @@ type View struct {
 	UID, GID uint32
 	GIDs     []uint32   // the supplementary groups
 	Dir      string     // the directory in messages; "": the root directory of the export
-	Attr     nfs3.Fattr // of the directory
+	Attr     nfs3.Fattr // attributes of Dir
 	Access   uint32     // the bits that ACCESS grants in Dir
 	Export   ExportKind // set by AskReadOnly
 }

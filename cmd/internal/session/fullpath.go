@@ -29,7 +29,7 @@ func (s *Session) InFull(err error) error {
 	case errors.As(err, &le):
 		old := s.typedPath(le.Old)
 		if le.Op == "symlink" {
-			old = le.Old // the target is only text
+			old = le.Old // the link's target is only text
 		}
 		inner, full = le, &os.LinkError{Op: le.Op, Old: old, New: s.typedPath(le.New), Err: le.Err}
 	default:

@@ -25,9 +25,9 @@ type Flags struct {
 	RDMA           string        // iwarp, roce or auto (iWARP, else RoCE); empty: iwarp
 	MountPort      int           // over TCP; 0: the NFS port, then rpcbind's answer
 	NConnect       int           // connections to each server
-	CRC            string        // of MPA: on, auto or off
-	ConnectTimeout time.Duration // for a connection, and for a mount
-	Timeout        time.Duration // without a reply from a server; 0: forever
+	CRC            string        // CRC mode of MPA: on, auto or off
+	ConnectTimeout time.Duration // limit for a connection, and for a mount
+	Timeout        time.Duration // limit without a reply from a server; 0: forever
 	Mount8         bool          // called by mount(8), which has no flags for times
 }
 
@@ -38,7 +38,7 @@ type Session struct {
 
 	typed   map[nfsclient.Target]string // the path as typed
 	opened  []openedPath
-	clients map[string]*nfsclient.Client // by transport and address
+	clients map[string]*nfsclient.Client // clients by transport and address
 
 	refused refusals
 }

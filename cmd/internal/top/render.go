@@ -15,7 +15,7 @@ import (
 
 // A style has the layout settings of a report.
 type style struct {
-	width, height int // of the screen; 0: unlimited
+	width, height int // the screen's size; 0: unlimited
 	order         Order
 	colors        bool
 }

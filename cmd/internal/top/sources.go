@@ -23,7 +23,7 @@ const DefaultPort = "9049"
 
 // A Source reads snapshots of one server.
 type Source struct {
-	Name string // of the server, for display
+	Name string // the server's name, for display
 	Read func(context.Context) (*Snapshot, error)
 }
 

@@ -70,7 +70,7 @@ func (r *Run) filePerm(m *Meta) fs.FileMode {
 type tempState uint8
 
 const (
-	failed       tempState = iota // already reported
+	failed       tempState = iota // the failure was already reported
 	written                       // renamed to the target
 	needsInPlace                  // could not replace the target
 )

@@ -20,7 +20,7 @@ type Remote struct{ FS *nfsclient.FS }
 // A remoteDir is a directory on a server.
 type remoteDir struct {
 	tree Remote
-	at   *nfsclient.FS // with the directory as its root
+	at   *nfsclient.FS // the export, with the directory as its root
 	c    *nfsclient.Client
 	fh   nfs3.FH
 	path string // from the root of the export, as walked

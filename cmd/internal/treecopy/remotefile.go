@@ -15,7 +15,7 @@ import (
 // A remoteFile is a Source or a Sink.
 type remoteFile struct {
 	*nfsclient.File
-	meta Meta // at the time of opening
+	meta Meta // attributes at the time of opening
 	dir  *remoteDir
 	had  bool // the file existed before, possibly with an ACL
 }

@@ -29,7 +29,7 @@ type Meta struct {
 	Used         uint64      // bytes on disk
 	Nlink        uint32
 	UID, GID     uint32
-	Major, Minor uint32 // of a device
+	Major, Minor uint32 // a device's numbers
 	Atime, Mtime time.Time
 	Ctime        time.Time
 

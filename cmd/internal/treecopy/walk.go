@@ -42,7 +42,7 @@ type walk struct {
 type dirTask struct {
 	parent   *dirTask
 	src      Meta
-	name     string // of the target in its parent
+	name     string // the target's name in its parent
 	from, to Dir    // nil until opened, or if that failed
 	srcText  string
 	dstText  string

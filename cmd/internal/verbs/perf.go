@@ -20,7 +20,7 @@ type perfTest struct {
 	services []rnic.Service
 	size     int // defaults
 	iters    int
-	access   rnic.Access // of the server's memory
+	access   rnic.Access // the peer's access to the server's memory
 	reads    int         // concurrent RDMA Reads answered by each end
 
 	// before and after are the numbers of key exchanges before and after the queue pairs are
@@ -69,7 +69,7 @@ type perf struct {
 
 	// server: the memory written and read by the peer; read_lat's client: the sink
 	mr     *rnic.MR
-	remote exchange.Key // the peer's
+	remote exchange.Key // the peer's key
 
 	report PerfReport
 }

@@ -31,7 +31,7 @@ type cmConn struct {
 	received []rnic.WC // messages received during a Write, oldest first
 	read     time.Time // deadlines
 	write    time.Time //
-	once     sync.Once // of Close
+	once     sync.Once // guards Close
 }
 
 // cmRoom is how many messages may arrive unread, each at most cmMessage bytes. perftest waits for a

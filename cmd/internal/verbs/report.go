@@ -80,7 +80,7 @@ type PerfReport struct {
 	P50  text.Micros   `json:"p50_seconds,omitempty"`  // half took at most this
 	P99  text.Micros   `json:"p99_seconds,omitempty"`  // 99 % took at most this
 	Max  text.Micros   `json:"max_seconds,omitempty"`  // the longest
-	took time.Duration // from the first message to the last one, if measured
+	took time.Duration // time from the first message to the last, if measured
 }
 
 // rates computes rates from the number of messages and the time.

@@ -20,11 +20,11 @@ import (
 // Options are one test's options. They must be the same at both ends, except Host, Local and the
 // fields whose comments say so.
 type Options struct {
-	Host  string     // of the server; "": run the server
+	Host  string     // the server's host; "": run the server
 	Port  int        // TCP port of the exchange; of rping, of the service
 	Local netip.Addr // this host's address; the zero value: the address that leads to the peer
 
-	Service    rnic.Service // not of rping
+	Service    rnic.Service // ignored by rping
 	Size       int          // bytes of a message; 0: the program's default
 	Iterations int          // 0: the program's default; server of rping: until the client leaves
 	MTU        int          // path MTU in bytes; 0: the program's default

@@ -26,7 +26,7 @@ func (s *exportSet) covering(name string, mounted osfs.Mounts) osfs.Covering {
 	d := s.from[name].dir
 	switch {
 	case d == nil || d.tree.Load() == nil:
-		return osfs.InPlace // not open yet, so no mount can cover an open directory
+		return osfs.InPlace // there is no open directory that a mount could cover
 	case d.lost.Load():
 		return osfs.Unmounted
 	}

@@ -24,7 +24,7 @@ type exportSet struct {
 	o    *options
 	file string // the exports file; "": none
 
-	fixed []nfsserver.Export // from the command line, without FS and Open; set by begin
+	fixed []nfsserver.Export // exports from the command line, without FS and Open; set by begin
 
 	history history
 

@@ -39,14 +39,14 @@ type Help struct{ Use, Short, Long, Example string }
 // Settings are flags of serve that a Kind also uses.
 type Settings struct {
 	ReadOnly bool
-	StateDir string // for state between runs; "": none
+	StateDir string // directory for state between runs; "": none
 	Locks    bool   // locks are served
 }
 
 // A Volume is a file system to export.
 type Volume struct {
-	Label string // for messages, without secrets
-	Name  string // of the export: a clean absolute path
+	Label string // name for messages, without secrets
+	Name  string // the export's name: a clean absolute path
 	Open  func() (nfsserver.FS, error)
 }
 

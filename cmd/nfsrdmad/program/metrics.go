@@ -28,7 +28,7 @@ import (
 type metrics struct {
 	// Set once.
 	registry *prometheus.Registry
-	accepted [2]prometheus.Counter // by transport: TCP, RDMA
+	accepted [2]prometheus.Counter // accepted connections by transport: TCP, RDMA
 	calls    *callFigures
 	started  time.Time
 	program  string // the server's name

@@ -31,7 +31,7 @@ const portMapperBudget = 4 << 20
 
 // A portMapping is the result of the registration with rpcbind.
 type portMapping struct {
-	line  string // for the banner; "": nothing
+	line  string // line for the banner; "": no line
 	known bool   // clients need no port
 	locks bool   // clients find the lock manager
 	close func(context.Context)
