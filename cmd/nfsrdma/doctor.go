@@ -99,7 +99,7 @@ func examine(cmd *cobra.Command, o doctor.Options, asJSON bool) (bool, error) {
 	return r.OK, enc.Encode(r)
 }
 
-// examined sets the options from the server argument and the connection flags.
+// examined sets the options according to the server argument and the connection flags.
 func examined(s *session.Session, o *doctor.Options, t nfsclient.Target, arg string) error {
 	flags, err := s.Options(t)
 	if err != nil {

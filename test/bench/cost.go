@@ -313,7 +313,7 @@ func writeCost(rounds int, duration string, urls []string, out io.Writer) error 
 
 // cost measures all calls of all variants; urls name their files. The result has by call name, for
 // each slice, the rate per second of each variant. The variants' slices alternate in random order,
-// so that a slower machine affects all.
+// so that a slower machine affects all variants.
 func cost(rounds int, d time.Duration, urls []string) (map[string][][]float64, error) {
 	ends := make([]*costEnd, len(urls))
 	for i, url := range urls {

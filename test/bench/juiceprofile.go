@@ -23,8 +23,8 @@ var profiled = []string{"CREATE", "LOOKUP", "GETATTR", "WRITE", "READ", "REMOVE"
 const profileCalls = 20000
 
 // An owner is a package group. A sample belongs to the owner of the innermost stack function with
-// one of the prefixes, so work of the kernel and the Go runtime for a function counts as that
-// function's. The kernel's and runtime's rows have only the remaining samples.
+// one of the prefixes. So the kernel's or the Go runtime's work for a function counts for that
+// function's owner, and their own rows have only the remaining samples.
 type owner struct {
 	key, title string
 	begins     []string

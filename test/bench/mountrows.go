@@ -135,7 +135,7 @@ func (s samples) addProgram(key string, cmd *exec.Cmd, pids map[string]int) erro
 	return nil
 }
 
-// mount mounts a server's export at a directory with its client.
+// mount mounts a server's export at a directory, by the client in the server's programs.
 func (b *bed) mount(ctx context.Context, s *server, dir string) (pid int, err error) {
 	cmd := b.clientCommand(context.WithoutCancel(ctx), filepath.Join(s.programs, "nfsrdma"), "mount", "-f", "-o",
 		"nolock,port="+port(s.rdma)+",mountport="+port(s.tcp), b.host+":"+s.export, dir)

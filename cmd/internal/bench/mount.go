@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// The measured mounts, by the names that start their child processes.
+// The measured mounts. Their names start their child processes.
 const (
 	MountOurs     = "mount"
 	MountNull     = "null"

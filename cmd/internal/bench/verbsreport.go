@@ -40,7 +40,7 @@ type verbsFigure struct {
 // isLatency reports whether the figure is a time rather than a rate.
 func (f *verbsFigure) isLatency() bool { return f.Test == "send" || f.Test == "datagram" }
 
-// depthNote returns a note for a depth other than the usual one.
+// depthNote returns a note for a depth other than the usual depth.
 func (f *verbsFigure) depthNote() string {
 	if f.Depth == verbsDeep {
 		return fmt.Sprintf(", %d in flight", f.Depth)

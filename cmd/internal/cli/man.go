@@ -45,8 +45,8 @@ of file formats to DIR/man5, and of servers to DIR/man8.`,
 
 const manual = "NFS over RDMA"
 
-// Section is the annotation with the manual section of a program's or file's pages. The default is
-// 1 for a program and 8 for a helper.
+// Section is the annotation with the manual section of a program's or file's pages. The default
+// section is 1 for a program and 8 for a helper.
 const Section = "section"
 
 func sectionOf(cmd *cobra.Command, usual string) string {

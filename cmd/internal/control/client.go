@@ -23,7 +23,7 @@ var ErrNoServer = errors.New("no server answers")
 const answerWait = time.Minute
 
 // Ask sends a command to the server at a socket and decodes the JSON result into v. The error is a
-// *RefusedError if the server refused, and ErrNoServer if none answers.
+// *RefusedError if the server refused, and ErrNoServer if no server answers.
 func Ask(ctx context.Context, path, command string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()

@@ -18,7 +18,8 @@ const (
 // name is the file name of all sockets.
 const name = "control"
 
-// FlagHelp describes the flag that names a socket, for a program with a directory of its own.
+// FlagHelp returns the help of the flag that names a socket, for a program with a directory of its
+// own.
 func FlagHelp(dir string) string {
 	return "control `SOCKET` of the server (default: " + filepath.Join(RunDir, dir, name) + ", or " + filepath.Join("$XDG_RUNTIME_DIR", dir, name) + ")"
 }

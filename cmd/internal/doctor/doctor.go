@@ -97,7 +97,7 @@ func runChecks(ctx context.Context, cu *checkup, table []check, tell func(Findin
 	}
 }
 
-// start runs the check unless a needed one ended badly.
+// start runs the check unless a needed check ended badly.
 func (c *check) start(ctx context.Context, cu *checkup, needs []*outcome) Finding {
 	for i, n := range needs {
 		if s := n.finding.Status; s == Fail || s == Skip || n.finding.Status == Warn && cu.down[c.needs[i]] {

@@ -15,7 +15,7 @@ import (
 // goodTransfer is the READ and WRITE size above which speed hardly grows, in bytes.
 const goodTransfer = 64 << 10
 
-// checkFSINFO connects like a client and asks for the sizes.
+// checkFSINFO connects like a client and asks for the transfer sizes.
 func checkFSINFO(ctx context.Context, cu *checkup) Finding {
 	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: cu.CRC, CallTimeout: cu.timeLimit(checkTime), RetryTimeout: cu.timeLimit(checkTime)}
 	if cu.roce {

@@ -65,7 +65,8 @@ func checkPath(ctx context.Context, cu *checkup) Finding {
 	return warn("see the server's log, and try again: small calls are answered", "a call of %s has no answer, in packets of any size: %v", size(largeCall), err)
 }
 
-// callLarge makes the call over a new connection. A server that rejects the call has received it.
+// callLarge makes the call over a new connection. A rejected call is no error, because the server
+// has received the call.
 func (cu *checkup) callLarge(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
 	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pathTime))
 	defer cancel()

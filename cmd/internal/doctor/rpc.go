@@ -26,7 +26,7 @@ const (
 	progNFSACL = 100227
 )
 
-// programs are the programs to call. NFS 3 comes first, because it is required.
+// programs are the programs to call. NFS 3 comes first, because a mount requires it.
 var programs = []struct {
 	name       string
 	prog, vers uint32
@@ -139,7 +139,7 @@ func checkProgramsTCP(ctx context.Context, cu *checkup) Finding {
 	return f
 }
 
-// askPrograms calls each program's NULL and names the programs that answer.
+// askPrograms calls each program's NULL and returns a finding with the programs that answer.
 func askPrograms(ctx context.Context, cu *checkup, c *transport.Client, tcp bool) (f Finding, mount, locks bool) {
 	var served []string
 	var first error

@@ -66,7 +66,7 @@ func checkWrite(ctx context.Context, cu *checkup) (f Finding) {
 	return cu.writeFinding(attr, node.Attr.Mtime.Time(), begin, made)
 }
 
-// removeFile has a separate time limit, because the check's may be over.
+// removeFile has a separate time limit, because the check's time limit may be over.
 func (cu *checkup) removeFile(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cu.timeLimit(cleanTime))
 	defer cancel()

@@ -22,7 +22,7 @@ const Batch = 4096
 type row struct {
 	name string
 	attr *nfs3.Fattr // nil if only names are needed, or the attributes are unavailable
-	more *more       // nil unless a symbolic link, an operand, or a directory that -R descends into
+	more *more       // set for symbolic links, operands, and directories that -R descends into
 }
 
 // more has the fields needed by few rows.
@@ -115,7 +115,7 @@ func (l *Run) level(d dir) int {
 	return 1
 }
 
-// row keeps an entry's printed parts.
+// row returns a row with an entry's printed parts.
 func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
 	r := &row{name: e.Name()}
 	if !l.needsAttr() {

@@ -52,7 +52,7 @@ func (r *Request) untilEnd(ctx context.Context, m *fusefs.MountPoint, log *Log) 
 var errElsewhere = errors.New("another mount namespace has it")
 
 // awaitUnmount waits for the result of Unmount. If the mount has left our tree and the kernel still
-// holds it, another namespace has a copy, which may never end.
+// holds the mount, another namespace has a copy, which may never end.
 func (r *Request) awaitUnmount(unmounted <-chan error, m *fusefs.MountPoint) error {
 	tick := time.NewTicker(mountCheckInterval)
 	defer tick.Stop()

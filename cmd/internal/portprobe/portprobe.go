@@ -160,7 +160,7 @@ func askHTTP(ctx context.Context, dial Dialer, addr string) Result {
 	return ask(ctx, dial, addr, []byte("GET / HTTP/1.0\r\n\r\n"), guess, nil)
 }
 
-// guess identifies a protocol by the first bytes received; false means that more are needed.
+// guess identifies a protocol by the first bytes received; false means that more bytes are needed.
 func guess(b []byte) (Kind, bool) {
 	switch {
 	case bytes.HasPrefix(b, []byte("SSH-")):

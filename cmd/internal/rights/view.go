@@ -109,13 +109,13 @@ func (v *View) missing() uint32 {
 // modeForbids reports whether the mode is the reason why the user cannot write.
 func (v *View) modeForbids() bool { return v.byMode()&write == 0 && v.granted()&write == 0 }
 
-// AtMount returns the log line for a new mount: that the server maps the user to another one, or
-// that nothing can be changed. It returns "" if the export's root directory does not show that, or
-// if it only shows that a readOnly mount is read-only.
+// AtMount returns the log line for a new mount: that the server maps the user to another user, or
+// that nothing can be changed. It returns "" if the export's root directory shows neither, or if it
+// only shows that a readOnly mount is read-only.
 //
 // For a squashed root the line is returned only if no other user could write there either. A mount
 // by root serves all users, who write in their home directories, so the line would be noise at each
-// boot. verbose returns it nevertheless.
+// boot. verbose returns the line nevertheless.
 func (v *View) AtMount(readOnly, verbose bool) string {
 	missing := v.missing()
 	switch {

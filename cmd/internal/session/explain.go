@@ -96,9 +96,9 @@ const (
 )
 
 // probeLate identifies the service on t's port if connecting takes long, because not every server
-// closes a connection that it does not understand. If it surely speaks another protocol, cancel
-// ends the connecting. The returned function ends the probe and returns its result: a sentence or
-// "", and whether it is certain.
+// closes a connection that it does not understand. If the service surely speaks another protocol,
+// cancel ends the connecting. The returned function ends the probe and returns its result: a
+// sentence or "", and whether the result is certain.
 func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() (hint string, sure bool) {
 	if t.Others != "" {
 		return func() (string, bool) { return "", false } // the next server is tried in any case

@@ -8,7 +8,7 @@ import (
 )
 
 // A JSONArray writes an array to w, each item as it arrives, so a listing of any size takes the
-// memory of one item. It ignores w's errors, so w must keep them, like bufio.Writer.
+// memory of one item. It ignores write errors, so w must keep them, like bufio.Writer.
 type JSONArray struct {
 	w io.Writer
 	n int // items so far

@@ -33,7 +33,8 @@ type job struct {
 	inPlace bool  // old can only be written through the target's name
 }
 
-// copiesContent reports whether to copy the source's bytes rather than its type.
+// copiesContent reports whether the job copies the source's bytes. Otherwise the job makes an
+// object of the source's type.
 func (r *Run) copiesContent(j *job) bool {
 	t := j.src.Mode.Type()
 	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
@@ -146,8 +147,8 @@ func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
 	return "unwritable " + name + " (mode " + strings.Replace(mode, " (", ", ", 1) + "; try anyway"
 }
 
-// isSame reports whether the target is the source, or the source link's target. Such a link would
-// replace its own target and dangle.
+// isSame reports whether the target is the source, or the source link's target. A copy of the link
+// over its own target would dangle.
 func (r *Run) isSame(ctx context.Context, j *job, target *Meta) bool {
 	if same(&j.src, j.old) || same(&j.src, target) {
 		return true

@@ -51,7 +51,7 @@ func (d *localDir) openFile(ctx context.Context, m Meta, flag int) (*localFile, 
 }
 
 // openPipe waits for the other side of a FIFO. If ctx ends first, openPipe opens the FIFO for both
-// sides: that open does not wait, and it ends the goroutine's wait. If it is not permitted, the
+// sides, which does not wait and ends the goroutine's wait. Without permission for both sides, the
 // goroutine stays until the other side opens the FIFO.
 func (d *localDir) openPipe(ctx context.Context, name string, flag int) (int, error) {
 	type opened struct {

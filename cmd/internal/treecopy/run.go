@@ -34,7 +34,7 @@ type Run struct {
 
 	noACLs   sync.Map // fileSystem: source file systems without ACLs
 	failures atomic.Int64
-	askMu    sync.Mutex // held while the user is asked; never held while another lock is taken
+	askMu    sync.Mutex // held while the user is asked; the holder takes no other lock
 
 	// guards madeDirs, moved; held for lookups only, never during file-system calls
 	mu sync.Mutex

@@ -70,8 +70,8 @@ func (r *Run) copySpecial(ctx context.Context, j *job) (Meta, bool) {
 	return r.create(ctx, j, what, func(ctx context.Context, name string) (Meta, error) { return j.to.Mknod(ctx, name, perm, j.src) })
 }
 
-// A linkTable has the copied files with several names, to give their copies the same names. An
-// entry is removed when all names have been seen.
+// A linkTable has the copied files with several names, so that their copies get the same names. An
+// entry is removed when all names of its file have been seen.
 type linkTable struct {
 	mu   sync.Mutex // guards list and each entry's left
 	list map[linkKey]*linkEntry

@@ -175,7 +175,7 @@ func (e *end) limitWaits(d time.Duration) {
 	e.silent.Reset(d)
 }
 
-// message checks a received message's length.
+// message returns an error if a received message has the wrong length.
 func (e *end) message(wc *rnic.WC) error {
 	if n := int(wc.Len) - e.prefix(); n != e.o.Size {
 		return fmt.Errorf("the peer sends messages of %d bytes: use --size %d, or its option for %d", n, n, e.o.Size)

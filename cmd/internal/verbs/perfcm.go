@@ -63,8 +63,8 @@ func connectControlByCM(ctx context.Context, o *Options) (*control, error) {
 	return &control{Conn: c, ctx: ctx, silence: o.silence(), cm: c, release: context.AfterFunc(ctx, func() { c.Close() })}, nil
 }
 
-// open makes the connection. A server first starts to listen for the test's connection, because the
-// client can request it at any time after.
+// open makes the connection. A server also starts to listen for the test's connection, before the
+// client can request that connection.
 func (c *cmConn) open(ctx context.Context, o *Options) (err error) {
 	params := rnic.ConnParams{IRD: 1, ORD: 1}
 	if o.server() {

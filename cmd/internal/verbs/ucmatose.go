@@ -71,7 +71,7 @@ func (e *end) exchangeAll() error {
 	return e.transfer(n, 0)
 }
 
-// transfer posts Sends and waits until these and the receives have completed.
+// transfer posts Sends and waits until the Sends and the receives have completed.
 func (e *end) transfer(sends, receives int) error {
 	for range sends {
 		if err := e.send(e.o.Size); err != nil {

@@ -61,7 +61,7 @@ all exports. If the client is refused, the exit status is 1. The default FILE is
 	return cmd
 }
 
-// readExports reads and parses an exports file. It returns the first of several mistakes.
+// readExports reads and parses an exports file. The error has the first of all mistakes.
 func readExports(name string) (*exports.File, error) {
 	f, mistakes, err := readMistakes(name)
 	switch {
@@ -75,7 +75,7 @@ func readExports(name string) (*exports.File, error) {
 	return f, nil
 }
 
-// readMistakes is readExports, but returns all mistakes.
+// readMistakes reads and parses an exports file, and returns all mistakes.
 func readMistakes(name string) (f *exports.File, mistakes []error, err error) {
 	text, err := os.ReadFile(name)
 	switch {

@@ -21,9 +21,10 @@ const qemu = "qemu-system-x86_64"
 // hundred megabytes.
 const cpus = "1,maxcpus=2"
 
-// emulated is the CPU without KVM. Linux's allocator uses CMPXCHG16B if available, and with it QEMU
-// 7.2 lost two of some hundred guests: during an interrupt there the flags were invalid (04f7aa02,
-// 0426e602: parts of pointers), and its return caused a double fault.
+// emulated is the CPU without KVM. Linux's allocator uses CMPXCHG16B if available, and with that
+// instruction QEMU 7.2 lost two of some hundred guests: during an interrupt in the instruction the
+// flags were invalid (04f7aa02, 0426e602: parts of pointers), and the interrupt's return caused a
+// double fault.
 const emulated = "max,-cx16"
 
 func arguments(cfg Config, net *Network, dir, accel string) []string {

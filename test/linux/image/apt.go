@@ -146,7 +146,7 @@ func newestKernel(series string, sources []string, images map[string]string) (k 
 	return k, fmt.Errorf("no kernel package has a version of %s: %s", k.source, strings.Join(sources, ", "))
 }
 
-// 'URI' file size hash
+// A line of apt-get --print-uris: 'URI' file size hash
 var uriLine = regexp.MustCompile(`(?m)^'[^']*' (([^_ ]+)_\S+) (\d+) `)
 
 // fetch returns each package's file, by name. A package is a name or name=version. Missing files

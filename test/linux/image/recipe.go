@@ -52,7 +52,7 @@ var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 // library.
 var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"}
 
-// modules of the stock kernel; their dependencies are added.
+// modules are modules of the stock kernel; their dependencies are added.
 var modules = []string{
 	"virtio_pci", "virtio_net", "9p", "9pnet_virtio",
 	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "rpcrdma", "rdma_rxe",
