@@ -1,4 +1,4 @@
-// NFSACL 3: POSIX ACLs of files, beside NFS.
+// NFSACL 3: POSIX ACLs of files, in addition to NFS.
 
 package nfsserver
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// aclProgram is NFSACL version 3.
+// aclProgram returns the NFSACL program, version 3.
 func (s *Server) aclProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfsacl3.ProcNull:   {Name: "NULL", Run: null, Inline: true, Idempotent: true},
@@ -19,7 +19,7 @@ func (s *Server) aclProgram() *transport.Program {
 	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
 }
 
-// acls returns the FS's ACLs, or ErrNotSupp if it has none or the export hides them.
+// acls returns the FS's ACLs, or ErrNotSupp if the FS has no ACLs or the export hides them.
 func (o *object) acls() (ACLer, error) {
 	if o.x.opt.acls == nil || o.may.noACL {
 		return nil, nfs3.ErrNotSupp
@@ -27,10 +27,10 @@ func (o *object) acls() (ACLer, error) {
 	return o.x.opt.acls, nil
 }
 
-// getACL is GETACL. Like GETATTR it needs no permission besides the handle.
+// getACL does GETACL. Like GETATTR the call needs no permission besides the handle.
 func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
-	// Read the attributes before the ACL: a client that sees them change later asks for the ACL
-	// again.
+	// Read the attributes before the ACL: a client that sees the attributes change later asks for
+	// the ACL again.
 	at, err := q.attr()
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
 		if err != nil {
 			return err
 		}
-		if len(acl) == 0 { // an object without a stored ACL has the one its mode describes
+		if len(acl) == 0 { // without a stored ACL, send the ACL equal to the mode
 			acl = posixacl.FromMode(at.Mode)
 		}
 		res.ACLs.Access = wireACL(acl, &at)
@@ -64,12 +64,12 @@ func getACL(q *request, a *nfsacl3.GetACLArgs, res *nfsacl3.GetACLRes) error {
 		res.ACLs.DefaultCount = nfsacl3.Count(res.ACLs.Default)
 	}
 	if len(res.ACLs.Access) > nfsacl3.MaxEntries || len(res.ACLs.Default) > nfsacl3.MaxEntries {
-		return nfs3.ErrInval // set by a local program; too long for the protocol
+		return nfs3.ErrInval // a local program set an ACL too long for the protocol
 	}
 	return nil
 }
 
-// setACL is SETACL.
+// setACL does SETACL.
 func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
 	w := q.who()
 	lock := q.x.locks.lock(&q.ref)
@@ -79,8 +79,8 @@ func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setACLs sets the received lists; the lock of o is held. If a list is invalid, nothing has
-// changed.
+// setACLs sets the received lists; the lock of o is held. If a list is invalid, setACLs changes
+// nothing.
 func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	at, err := o.attr()
 	if err != nil {
@@ -109,8 +109,8 @@ func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	return nil
 }
 
-// wireACL encodes an ACL of an object with attributes at. The wire form names the owner and the
-// group.
+// wireACL encodes an ACL of an object with attributes at. The wire form also has the ids of the
+// owner and the group.
 func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	list := make([]nfsacl3.Entry, len(acl))
 	for i, e := range acl {
@@ -128,7 +128,7 @@ func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	return list
 }
 
-// modelACL converts a decoded list for the FS. Its tags and permissions have been checked.
+// modelACL converts a decoded list for the FS. The list's tags and permissions have been checked.
 func modelACL(list []nfsacl3.Entry) posixacl.ACL {
 	acl := make(posixacl.ACL, len(list))
 	for i, w := range list {

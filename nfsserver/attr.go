@@ -23,7 +23,7 @@ const (
 
 var typeNames = [...]string{TypeReg: "file", "directory", "block device", "character device", "symbolic link", "socket", "FIFO"}
 
-// String returns the type in words; other numbers are printed.
+// String returns the type in words, or the number of an unknown type.
 func (t FileType) String() string {
 	if int(t) < len(typeNames) && typeNames[t] != "" {
 		return typeNames[t]
@@ -31,7 +31,7 @@ func (t FileType) String() string {
 	return "file type " + strconv.FormatUint(uint64(t), 10)
 }
 
-// Mode bits besides the nine of rwx.
+// Mode bits besides the nine permission bits (rwx).
 const (
 	ModeSetuid = 0o4000
 	ModeSetgid = 0o2000
@@ -54,8 +54,7 @@ func Now() Time {
 // Rdev is a device number.
 type Rdev struct{ Major, Minor uint32 }
 
-// Attr holds an object's attributes, fattr3 in RFC 1813 §2.5. Mode holds the permission bits only
-// (ModeAll).
+// Attr holds an object's attributes, fattr3 in RFC 1813 §2.5. Mode has only ModeAll's bits.
 type Attr struct {
 	Type                FileType
 	Mode, Nlink         uint32
@@ -69,7 +68,7 @@ type Attr struct {
 // SetMask lists the attributes that SetAttr sets.
 type SetMask uint8
 
-// The attributes. SetAtimeNow and SetMtimeNow set the FS's current time.
+// The attributes. SetAtimeNow and SetMtimeNow set the present time, from the FS's clock.
 const (
 	SetMode SetMask = 1 << iota
 	SetUID

@@ -1,4 +1,4 @@
-// The interface to an audit log: each requested change of names and attributes, its caller and its
+// The interface to an audit log of changes to names and attributes, with each change's caller and
 // status.
 
 package nfsserver
@@ -16,42 +16,42 @@ import (
 )
 
 // An Auditor receives each call to change names or attributes: CREATE, MKDIR, SYMLINK, MKNOD,
-// REMOVE, RMDIR, RENAME, LINK, SETATTR, and SETACL of NFSACL. It receives the call once its status
-// is known, before the reply.
+// REMOVE, RMDIR, RENAME, LINK, SETATTR, and SETACL of NFSACL. It receives the call once the call's
+// status is known, before the reply.
 //
-// Some calls are answered without being examined, and the Auditor does not see them: a repeated
-// call answered from the duplicate request cache; a call refused with NFS3ERR_JUKEBOX because too
-// many wait for the same export; and a call with a rejected credential.
+// The Auditor does not receive calls that are answered without being examined: a repeated call
+// answered from the duplicate request cache; a call refused with NFS3ERR_JUKEBOX because too many
+// calls wait for the same export; and a call with a rejected credential.
 type Auditor interface {
-	// Change must not block, because the call waits for it. c and all it points at are valid until
-	// Change returns. Concurrency: many calls at once. Of two dependent changes the first is
-	// reported first.
+	// Change must not block, because the call waits for it. c and all memory reachable from c are
+	// valid until Change returns. Concurrency: many calls at once. Of two dependent changes the
+	// first is reported first.
 	Change(c *Change)
 }
 
-// A Change is one such call.
+// A Change is one call to change names or attributes.
 type Change struct {
-	Time   time.Time // when its status was known
+	Time   time.Time // when the call's status was known
 	Remote net.Addr
 	RDMA   bool
 
 	Named    bool // the credential names a user (AUTH_SYS): UID and GID
 	UID, GID uint32
-	// Acted: the effective user is known (Squash, and the export's rules): ActsUID and ActsGID. A
-	// call refused earlier has none.
+	// Acted: the effective user (ActsUID and ActsGID) is known, by Squash and the export's rules. A
+	// call refused earlier has no effective user.
 	Acted            bool
 	ActsUID, ActsGID uint32
 
 	Operation string  // such as "CREATE"
-	Export    string  // "": its handle belongs to no export
+	Export    string  // "": the call's handle belongs to no export
 	Root      nfs3.FH // of the export, for comparison with At, To or their directories; else empty
 	Status    nfs3.Status
 
 	At     Place
 	To     Place  // of RENAME and LINK
-	Fileid uint64 // of the object made or changed; 0: unknown
+	Fileid uint64 // of the created or changed object; 0: unknown
 
-	// The arguments; nil, or zero, where the operation has no such argument.
+	// The call's arguments; nil, or zero, where the operation lacks that argument.
 	Attr   *nfs3.Sattr
 	How    *nfs3.CreateMode
 	Type   nfs3.FileType // of MKNOD
@@ -60,8 +60,8 @@ type Change struct {
 	ACLs   *nfsacl3.ACLs // of SETACL
 }
 
-// A Place is a name in a directory, as sent in the call. Without Name (nil) it is the object FH
-// itself.
+// A Place is a name in a directory, as sent in the call. Without a Name (nil) the place is the
+// object FH itself.
 type Place struct {
 	FH     nfs3.FH
 	Name   []byte
@@ -70,8 +70,8 @@ type Place struct {
 
 var changes = sync.Pool{New: func() any { return new(Change) }}
 
-// audited reports a call that ended with st to the Auditor. describe adds its arguments and
-// results.
+// audited reports a call with result st to the Auditor. describe adds the call's arguments and
+// results to the Change.
 func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st nfs3.Status, describe func(*Change, *A, *R), a *A, r *R) {
 	ch := changes.Get().(*Change)
 	*ch = Change{Time: time.Now(), Remote: c.Remote, RDMA: c.RDMA, Status: st,
@@ -94,11 +94,12 @@ func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st
 	changes.Put(ch)
 }
 
-// in returns a name in a directory, with the directory's fileid from the attributes after the call.
+// in returns the place for a name in a directory, with the directory's fileid from the attributes
+// after the call.
 func in(w *nfs3.DirOpArgs, wcc *nfs3.WccData) Place {
 	p := Place{FH: w.Dir, Name: w.Name, Fileid: fileid(&wcc.After)}
 	if p.Name == nil {
-		p.Name = []byte{} // an empty name is a name; nil means none
+		p.Name = []byte{} // an empty name is a name; a nil Name means no name
 	}
 	return p
 }

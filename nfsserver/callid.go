@@ -12,15 +12,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A CallID identifies a call that changes names, with the same bytes at each server its client
-// sends it to. It hashes the parts that a duplicate request cache compares: the client's address
-// without the port, its own name, its user, the XID, and a checksum of the arguments. It is no
-// secret, and excludes the procedure.
+// A CallID identifies a call that changes names, with the same bytes at each server that receives
+// the call from its client. It hashes the values compared by a duplicate request cache: the
+// client's address without the port, the client's own name, the user, the XID, and a checksum of
+// the arguments. It is no secret, and excludes the procedure.
 type CallID struct {
 	Sum [sha256.Size]byte
-	// Moved: the connection is new enough that another server may have executed the call already.
-	// If this server has a call of the same bytes over another client's live connection, Moved is
-	// false.
+	// Moved: the connection is so new that another server may have executed the call already. Moved
+	// is false if this server has an identical call over another client's live connection.
 	Moved bool
 }
 
@@ -29,7 +28,7 @@ const (
 	// a RENAME.
 	callSummed = 1024
 	// movedFor is the age up to which a connection counts as new. A client resends unanswered calls
-	// right after reconnecting. The rest is a margin for a server busy with such calls.
+	// right after reconnecting; a minute leaves a margin for a server busy with such calls.
 	movedFor = time.Minute
 )
 

@@ -4,13 +4,13 @@ package nfsserver
 
 import "os"
 
-// A Cred is a call's effective user on a file system. It is passed by value, so a call allocates
-// nothing for it. Copy GIDs to keep it longer than the call.
+// A Cred is a call's effective user on a file system. It is passed by value, without an allocation.
+// To keep a Cred longer than the call, copy GIDs.
 type Cred struct {
 	UID, GID uint32
 	GIDs     []uint32 // supplementary groups, unordered
-	// Call identifies a call that changes names, if Info.RecordsCalls is set; valid while the FS's
-	// method runs. nil: unknown.
+	// Call identifies a call that changes names, if Info.RecordsCalls is set. It is valid while the
+	// FS's method runs. nil: unknown.
 	Call *CallID
 }
 
@@ -21,7 +21,7 @@ const (
 	MayRead
 )
 
-// Self returns this process's user.
+// Self returns this process's user as a Cred.
 func Self() Cred {
 	c := Cred{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	groups, _ := os.Getgroups()

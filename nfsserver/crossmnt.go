@@ -10,13 +10,13 @@ import (
 )
 
 // An inner export is a file system mounted inside another export and exported itself. A client
-// enters it through the outer export if the outer one has crossmnt or the inner one has nohide. It
-// must also have rights in the inner one, which has its own rules and handles. Other clients see
-// the mount point's directory or, with crossmnt, the outer FS's view of it. An exported plain
-// subdirectory stays part of the outer export, as with knfsd.
+// enters the inner export through the outer export if the outer has crossmnt or the inner has
+// nohide. The client must also have rights in the inner export, which has its own rules and
+// handles. Other clients see the mount point's directory or, with crossmnt, the outer FS's view of
+// that directory. An exported plain subdirectory stays part of the outer export, as with knfsd.
 
-// nest records for each entry the nested exports its clients may enter: those with no other export
-// in between.
+// nest records for each entry the nested exports that its clients may enter directly: those with no
+// other export in between.
 func (t *table) nest() {
 	for _, e := range t.entries {
 		if e.rules == nil {
@@ -35,8 +35,8 @@ func (t *table) nest() {
 	}
 }
 
-// nestedAt returns the nested export possibly meant by name in q's directory, or nil. It asks the
-// file system only if name is the last part of such an export's name.
+// nestedAt returns the nested export to which name in q's directory may lead, or nil. It asks the
+// file system only if name is the last component of a nested export's name.
 func (q *request) nestedAt(name string) *entry {
 	for _, n := range q.entry.nested {
 		if path.Base(n.x.name) == name && q.isAt(path.Dir(n.x.name)) {
@@ -46,7 +46,7 @@ func (q *request) nestedAt(name string) *entry {
 	return nil
 }
 
-// isAt reports whether the directory of q is the one at path p, which is in the export.
+// isAt reports whether q's directory is the directory at path p in the export.
 func (q *request) isAt(p string) bool {
 	at := q.x.root
 	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(p, q.x.name), "/"), "/") {
@@ -61,14 +61,14 @@ func (q *request) isAt(p string) bool {
 	return at == q.ref
 }
 
-// cross looks up the nested export of a name. It returns the export's root in place of the FS's own
-// object; ok is false if there is no nested export the caller may enter. dir is the directory's
+// cross looks up the nested export at a name. It returns the export's root in place of the outer
+// FS's object; ok is false if the caller may enter no nested export there. dir is the directory's
 // attributes.
 func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok bool, err error) {
 	if !q.mayCross(name) {
 		return nil, r, at, false, nil
 	}
-	// Before nestedAt, which asks the file system.
+	// Busy comes before nestedAt, because nestedAt asks the file system.
 	if err := q.call.Busy(); err != nil {
 		return nil, r, at, false, err
 	}
@@ -77,7 +77,7 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 		return nil, r, at, false, nil
 	}
 	if !n.x.enter() {
-		return nil, r, at, false, ErrBusy // being replaced right now
+		return nil, r, at, false, ErrBusy // the export is being replaced right now
 	}
 	defer n.x.leave()
 	if _, err := q.srv.rights(q.call, n); err != nil {
@@ -95,7 +95,7 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 	return n.x, n.x.root, at, true, nil
 }
 
-// mayCross reports whether a name may stand for a nested export. A listing then leaves its
+// mayCross reports whether a name may lead to a nested export. A listing then leaves the name's
 // attributes to LOOKUP.
 func (q *request) mayCross(name string) bool {
 	for _, n := range q.entry.nested {

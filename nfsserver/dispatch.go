@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// nfsProgram is NFS version 3. Inline marks the procedures that often need no disk: they find that
-// out themselves (lanes.go).
+// nfsProgram returns NFS version 3. Inline marks the procedures that often need no disk; each call
+// decides that itself (lanes.go).
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},

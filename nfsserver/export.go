@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// An export is an Export as the procedures use it. All locks and counters that a call may hold
-// while its file system blocks belong to one export.
+// An export is an Export in use by the procedures. Each has its own locks and counters, because a
+// call may hold them while its file system blocks.
 type export struct {
 	// Set once.
 	id     uint32
@@ -24,21 +24,21 @@ type export struct {
 	root  Ref
 	info  Info
 	verf  nfs3.Verf // of directory cookies
-	key   *sipKey   // for its handles; nil: the server's key
+	key   *sipKey   // for the export's handles; nil: the server's key
 	ready atomic.Bool
 
 	opening  opening
-	calls    atomic.Int64                // running calls that use it (enter)
-	retired  atomic.Bool                 // in no table any more: no new call may use it
-	closing  atomic.Bool                 // its FS is being closed, or is closed
-	stuck    atomic.Bool                 // calls were abandoned in fs, which stays open
+	calls    atomic.Int64                // running calls that use the export (enter)
+	retired  atomic.Bool                 // no table has the export, so no new call may use it
+	closing  atomic.Bool                 // the FS is being closed, or is closed
+	stuck    atomic.Bool                 // abandoned calls are still in fs, so it stays open
 	checking atomic.Pointer[healthCheck] // a check by Exports that fs has not answered yet
 	written  writeVerifier
 	locks    lockTable
 	syncs    syncTable
 }
 
-// served sets the fields that come from the FS. No other goroutine reads them before ready.
+// served sets the fields derived from the FS. No other goroutine reads these fields before ready.
 func (x *export) served(fs FS) {
 	x.fs, x.opt, x.root, x.info = fs, optionalOf(fs), fs.Root(), fs.Info().filled()
 	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// A table is an immutable set of exports. So a call finds its export and its rights in one table,
-// even during a Replace.
+// A table is an immutable set of exports. A call finds its export and its rights in one table, so
+// both match even during a Replace.
 type table struct {
 	entries []*entry // in the order of Options
 	byID    map[uint32]*entry
@@ -30,12 +30,12 @@ type entry struct {
 	open    rights                      // for an export without rules
 	of      map[*exports.Client]*rights // with rules: each client's rights
 	crosses bool                        // crossmnt
-	nested  []*entry                    // inner exports that its clients may enter (crossmnt.go)
+	nested  []*entry                    // inner exports for the entry's clients (crossmnt.go)
 }
 
 // newTable makes the table for a list. An Export with neither FS nor Open stands for old's export
-// of that name. The caller opens the exports in opens once the table is in use. An error changes
-// nothing.
+// with the same name. The caller opens the exports in opens once the table is in use. After an
+// error the server is unchanged.
 func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*export]func() (FS, error), err error) {
 	if len(list) == 0 {
 		return nil, nil, errors.New("nothing to export")
@@ -70,7 +70,7 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		}
 		t.add(s.newEntry(x, e))
 	}
-	// Take lanes and publish file systems only now: an error above leaves all unchanged.
+	// Take lanes and publish file systems only now, so an earlier error leaves both unchanged.
 	s.free, s.lanes = free, lanes
 	for i, e := range t.entries {
 		if list[i].FS != nil {
@@ -91,7 +91,7 @@ func (t *table) add(e *entry) {
 	t.byID[e.x.id] = e
 }
 
-// newEntry returns export x with the rights in e.
+// newEntry returns an entry for export x with the rights in e.
 func (s *Server) newEntry(x *export, e *Export) *entry {
 	n := &entry{x: x, rules: e.Rules, open: s.openRights(x, e.ReadOnly)}
 	if e.Rules == nil {
@@ -106,11 +106,11 @@ func (s *Server) newEntry(x *export, e *Export) *entry {
 	return n
 }
 
-// exportID returns an export's number in handles, the same in each run.
+// exportID returns an export's number in handles, which is the same in each run.
 func exportID(e *Export) uint32 {
 	of := e.Name
 	if e.Rules != nil && e.Rules.Whole.HasFSID {
-		// Never equals a name, which begins with a slash.
+		// This string never equals a name, because names begin with a slash.
 		of = fmt.Sprintf("fsid=%d", e.Rules.Whole.FSID)
 	}
 	return uint32(sipKey{}.sum([]byte(of)))
@@ -122,8 +122,8 @@ type exportPath struct {
 	at string
 }
 
-// above returns the exports at path p or above, the longest path first. Of equal paths, an export
-// with that name comes before one with that link target.
+// above returns the exports at path p or above, the longest path first. Of equal paths, an export's
+// name comes before another export's link target.
 func (t *table) above(p string) (found []exportPath) {
 	for _, e := range t.entries {
 		for _, at := range e.x.paths() {
@@ -138,7 +138,7 @@ func (t *table) above(p string) (found []exportPath) {
 	return found
 }
 
-// other returns its path, or "" if that is its export's name.
+// other returns the path, or "" if the path is the export's name.
 func (p *exportPath) other() string {
 	if p.at == p.e.x.name {
 		return ""
@@ -154,19 +154,20 @@ func (x *export) paths() []string {
 	return []string{x.name}
 }
 
-// enter finds the export with an id and keeps it open until leave; nil: there is none.
+// enter finds the export with an id and keeps the export open until leave; nil: no such export.
 func (s *Server) enter(id uint32) *entry {
 	for {
 		e := s.table.Load().byID[id]
 		if e == nil || e.x.enter() {
 			return e
 		}
-		// It was retired after the table was read: look again in the new table.
+		// The export was retired after the table was read: look again in the new table.
 	}
 }
 
-// enter counts a call that uses the export, unless the export is retired. Its two steps are those
-// of retire in reverse order: either the call sees the retirement, or retire sees the call.
+// enter counts a call that uses the export, unless the export is retired. It counts before it
+// checks retired, and retire works in reverse order, so either the call sees the retirement or
+// retire sees the call.
 func (x *export) enter() bool {
 	x.calls.Add(1)
 	if x.retired.Load() {
@@ -176,18 +177,18 @@ func (x *export) enter() bool {
 	return true
 }
 
-// leave is the opposite of enter.
+// leave ends a call's use of the export, begun by enter.
 func (x *export) leave() { x.calls.Add(-1) }
 
-// retirePoll is the interval of checking whether calls still use a retired export.
+// retirePoll is the interval at which retire checks for calls that still use the export.
 const retirePoll = 20 * time.Millisecond
 
-// retire takes an export out of use after it left the table. Once its calls have ended it closes
-// the FS, so the file system can be unmounted, and frees the lane.
+// retire ends the use of an export that left the table. Once the export's calls have ended, retire
+// closes the FS, so the file system can be unmounted, and frees the lane.
 func (s *Server) retire(x *export) {
 	x.retired.Store(true)
 	if x.giveUp() {
-		x.closing.Store(true) // it never was open
+		x.closing.Store(true) // the export was never open
 	}
 	for x.calls.Load() > 0 {
 		time.Sleep(retirePoll)
@@ -205,10 +206,10 @@ func (s *Server) retire(x *export) {
 }
 
 // Replace replaces the served exports in one step: a call sees either the old list or the new. An
-// Export with neither FS nor Open stands for the served one with its name and fsid: it continues,
-// with its new Rules, unnoticed by its clients. Handles of an export missing from the list are
-// stale from now on (NFS3ERR_STALE). Its FS is closed once its last call has ended. An error
-// changes nothing.
+// Export with neither FS nor Open stands for the served export with its name and fsid, which
+// continues with the new Rules, unnoticed by its clients. If an export is missing from the list,
+// its handles become stale (NFS3ERR_STALE), and its FS is closed once its last call has ended. An
+// error changes nothing.
 func (v *Service) Replace(list []Export) error {
 	s := v.srv
 	s.mu.Lock()

@@ -10,17 +10,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Figures are metrics of the exports and their clients.
+// Figures are the metrics of a Server's exports and clients.
 type Figures struct {
 	Exports int // served exports
 	Mounts  int // pairs of a client and a directory in MOUNT's list, at most 1024
-	// RefusedClient and RefusedPort count refusals by an export's rules: for the client itself, or
-	// for its port. A connection is checked once for each export, and again after the exports
-	// change.
+	// RefusedClient and RefusedPort count refusals by an export's rules, because of the client or
+	// its port. Each connection is checked once for each export and export change.
 	RefusedClient, RefusedPort uint64
 }
 
-// refusedClients counts the clients that rules refuse.
+// refusedClients counts refusals of clients by rules.
 type refusedClients struct{ client, port atomic.Uint64 }
 
 // Figures returns the current figures.
@@ -35,9 +34,9 @@ func (s *Server) Figures() Figures {
 // Figures returns the transport's metrics: connections, refusals, repeated calls.
 func (v *Service) Figures() transport.Figures { return v.rpc.Figures() }
 
-// Mechanisms returns the decision counts of speed mechanisms: of all RNICs
-// (rnic.Device.Mechanisms), all connections (transport.Server.Mechanisms) and all exports
-// (MechanismCounter), closed ones included. The caller owns the table.
+// Mechanisms returns the decision counts of speed mechanisms, summed over all RNICs
+// (rnic.Device.Mechanisms), connections (transport.Server.Mechanisms) and exports
+// (MechanismCounter), including closed ones. The caller owns the table.
 func (v *Service) Mechanisms() rnic.DecisionTable {
 	all := v.rpc.Mechanisms()
 	for _, dev := range v.devices {
@@ -62,7 +61,7 @@ func (s *Server) mechanisms() tally.Table {
 	return all
 }
 
-// mechanisms returns the decisions of the FS; nil: it does not count, or is not open yet.
+// mechanisms returns the decisions of the FS; nil: the FS does not count, or is not open yet.
 func (x *export) mechanisms() tally.Table {
 	if !x.ready.Load() || x.opt.tally == nil {
 		return nil

@@ -11,18 +11,18 @@ import (
 )
 
 // How long a user's groups are cached; how long a missing user or a failed lookup is cached; how
-// long a call waits for a directory service; and the number of cached users.
+// long a call waits for a directory service; and the most cached users.
 const (
 	groupsAge   = time.Minute
 	groupsRetry = 5 * time.Second
 	groupsWait  = 5 * time.Second
 	groupsMost  = 4096
-	// groupsAtOnce bounds concurrent lookups: each may be a process or a query to a directory
-	// service, and remote callers choose the users.
+	// groupsAtOnce bounds concurrent lookups: each may need a process or a directory service's
+	// answer, and remote callers choose the users.
 	groupsAtOnce = 8
 )
 
-// A groupTable caches users' groups. The zero value asks the machine.
+// A groupTable caches users' groups. The zero value looks them up by FileGroups.
 type groupTable struct {
 	lookup func(uid uint32) (gid uint32, gids []uint32, err error) // nil: FileGroups
 
@@ -31,7 +31,7 @@ type groupTable struct {
 	users map[uint32]*userGroups
 }
 
-// userGroups are one user's groups. Once ready is closed they do not change.
+// userGroups are one user's groups. They do not change once ready is closed.
 type userGroups struct {
 	ready chan struct{}
 	known bool // false: the machine has no such user
@@ -39,12 +39,12 @@ type userGroups struct {
 	gids  []uint32
 
 	renew   time.Time // guarded by the table's mu, as is renewing
-	renewal bool      // another lookup is running
+	renewal bool      // another lookup for the user is running
 }
 
-// limit removes from w the groups its user does not have. If even the primary group is foreign, it
-// becomes the user's own one; an unknown user gets Nobody. A call with only its own groups
-// allocates nothing.
+// limit removes from w the groups that its user does not have. If even the primary group is
+// foreign, limit replaces it by the user's own primary group, or by Nobody for an unknown user. A
+// call without foreign groups allocates nothing.
 func (t *groupTable) limit(w *Cred) {
 	u := t.of(w.UID)
 	foreign := func(g uint32) bool { return !u.has(g) }
@@ -59,7 +59,7 @@ func (t *groupTable) limit(w *Cred) {
 	}
 }
 
-// replace sets the supplementary groups of w to those its user has on this machine.
+// replace sets the supplementary groups of w to its user's groups on this machine.
 func (t *groupTable) replace(w *Cred) {
 	w.GIDs = nil
 	if u := t.of(w.UID); u != nil && u.known {
@@ -72,8 +72,8 @@ func (u *userGroups) has(g uint32) bool {
 	return u != nil && u.known && (g == u.gid || slices.Contains(u.gids, g))
 }
 
-// of returns a user's groups, or nil after a timeout. It uses old groups once more while it looks
-// them up again.
+// of returns a user's groups, or nil after a timeout. During a repeated lookup it returns the old
+// groups once more.
 func (t *groupTable) of(uid uint32) *userGroups {
 	now := time.Now()
 	t.mu.Lock()
@@ -106,8 +106,8 @@ func (t *groupTable) of(uid uint32) *userGroups {
 	}
 }
 
-// begin makes room for one more user; nil while all entries have lookups running. The caller holds
-// mu.
+// begin makes an entry for one more user; nil while all entries have lookups running. The caller
+// holds mu.
 func (t *groupTable) begin(uid uint32) *userGroups {
 	if t.users == nil {
 		t.users = map[uint32]*userGroups{}
@@ -151,7 +151,8 @@ func (t *groupTable) fetch(uid uint32, u *userGroups) {
 }
 
 // FileGroups returns a user's primary group and all groups from the user database: /etc/passwd and
-// /etc/group or, in a build with cgo, the sources in nsswitch.conf. Options.Groups may know more.
+// /etc/group or, in a build with cgo, the sources in nsswitch.conf. Options.Groups can use more
+// sources.
 func FileGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {

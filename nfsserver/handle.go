@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// A file handle is opaque to clients (RFC 1813 §2.3.3). Ours:
+// A file handle is opaque to clients (RFC 1813 §2.3.3). The server's handles have this form:
 //
 //	offset  size  field
 //	0       1     format, 1
@@ -17,8 +17,8 @@ import (
 //	8       8     MAC of the rest: SipHash-2-4 under the server's key
 //	16      1-48  Ref
 //
-// The MAC keeps a client from making handles of files it was never shown, which
-// matters where the kernel opens any inode of the file system by number.
+// The MAC prevents clients from making handles of files that the server has not shown them. This
+// matters where the kernel opens any inode by number.
 const (
 	handleFormat = 1
 	handleHeader = 16

@@ -13,13 +13,13 @@ func (s *Server) keyOf(x *export) sipKey {
 }
 
 // ref returns the Ref in a handle of export x, or NFS3ERR_BADHANDLE if the MAC is wrong. The key of
-// an unopened export may be unknown; its clients then get ErrBusy and retry.
+// an unopened export may be unknown; clients then get ErrBusy and retry.
 func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	if !x.ready.Load() {
 		if err := x.available(); err != nil {
 			return Ref{}, err
 		}
-		// It was opened between the two checks.
+		// The export was opened between the two checks.
 	}
 	_, r, ok := s.keyOf(x).open(fh.Bytes())
 	if !ok {
@@ -28,8 +28,8 @@ func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	return r, nil
 }
 
-// noExport returns the error for a handle that names no export. The server's own key distinguishes
-// a removed export (stale) from one that never existed.
+// noExport returns the error for a handle that names no export. A MAC by the server's own key shows
+// that the export existed and was removed (stale); otherwise it never existed.
 func (s *Server) noExport(fh *nfs3.FH) error {
 	if _, _, ok := s.key.open(fh.Bytes()); ok {
 		return nfs3.ErrStale

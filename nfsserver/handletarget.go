@@ -9,19 +9,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Target is the file in a call to another program using NFS handles.
+// A Target is the file named by a handle, in a call to another program that uses NFS handles.
 type Target struct {
 	FS       FS
-	Locks    Locker // of FS; nil: other programs cannot lock its files
+	Locks    Locker // of FS; nil: other programs cannot lock the FS's files
 	Ref      Ref
-	Export   string // its export's name
+	Export   string // the name of the file's export
 	ReadOnly bool   // for this caller
 	Cred     Cred   // effective user; GIDs may alias the call
 }
 
 // OnTarget calls do with a handle's file. The call has been authorized (as Listen.Programs are).
-// ErrStale: there is no such file, or fh is no handle. ErrBusy: its export is not open yet, or the
-// caller's rights are not known yet. Another error: access is denied. After an error do has not
+// ErrStale: no such file exists, or fh is no handle. ErrBusy: the file's export is not open yet, or
+// the caller's rights are not known yet. Another error: access is denied. After an error do has not
 // been called.
 func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	h, err := nfs3.MakeFH(fh)
@@ -42,7 +42,7 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 }
 
 // Lane returns a handle's export lane, or -1, for other programs' Procedure.Lane. The handle need
-// not be authentic: the lane only decides which calls queue together.
+// not be authentic, because the lane decides only which calls queue together.
 func (s *Server) Lane(fh []byte) int {
 	if len(fh) <= handleHeader {
 		return -1
@@ -53,8 +53,8 @@ func (s *Server) Lane(fh []byte) int {
 	return -1
 }
 
-// EndGrace ends the time to reclaim locks, for open exports (Locker.EndGrace). Call it again for
-// exports opened later.
+// EndGrace ends the time to reclaim locks, for open exports (Locker.EndGrace). For exports opened
+// later, call EndGrace again.
 func (s *Server) EndGrace() {
 	for _, e := range s.table.Load().entries {
 		if !e.x.enter() {

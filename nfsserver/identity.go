@@ -15,34 +15,34 @@ const Nobody = 65534
 
 // Squash decides which callers are trusted, and their effective users. The zero value fits trusted
 // machines with untrusted users. Callers from other machines have the identity they claim
-// (AUTH_SYS), but their root becomes Nobody, and so do callers with AUTH_NONE. On this machine root
-// speaks for others, as a kernel mount does. Any other local user is identified by the kernel as
-// the owner of the socket, with the groups this machine knows.
+// (AUTH_SYS), but root, and callers with AUTH_NONE, become Nobody. On this machine root may claim
+// any user, as a kernel mount does. The kernel identifies other local users as owners of their
+// sockets, with the groups known to this machine.
 type Squash struct {
 	// NoRootSquash keeps user and group 0 of callers (no_root_squash of exports(5)).
 	NoRootSquash bool
-	// All: every caller acts as UID, GID and GIDs. A server without privileges sets its own user,
-	// which makes its file system calls anyway. Of local users only root and UID itself are then
-	// admitted, unless UID is Nobody.
+	// All: every caller acts as UID, GID and GIDs. A server without privileges sets these to its
+	// own user, because it makes its file system calls as that user anyway. Then only root and UID
+	// are admitted of local users, unless UID is Nobody.
 	All      bool
 	UID, GID uint32
 	GIDs     []uint32
-	// ManageGIDs replaces callers' supplementary groups by those this machine knows for their user,
+	// ManageGIDs replaces a caller's supplementary groups by the user's groups on this machine,
 	// because AUTH_SYS carries at most 16 (manage-gids of Linux's server). The primary group stays
-	// as claimed. An unknown user, or one not found in time, has no others.
+	// as claimed. A user that is unknown, or not found in time, has no supplementary groups.
 	ManageGIDs bool
 	// TrustLocal trusts local callers like remote ones.
 	TrustLocal bool
-	// ReservedPort refuses TCP callers with a source port of 1024 and above; other machines give
-	// lower ports only to root (secure of exports(5)). Local callers with a known user are exempt.
-	// So is RDMA: Linux's client connects from any port.
+	// ReservedPort refuses TCP callers with a source port of 1024 and above, because other machines
+	// give lower ports only to root (secure of exports(5)). Local callers with a known user are
+	// exempt. RDMA is exempt too, because Linux's client connects from any port.
 	ReservedPort bool
 }
 
 // reservedPorts is the first port usable without privilege.
 const reservedPorts = 1024
 
-// authorize admits or refuses each call of all programs, NULL excepted, and counts it for its user.
+// authorize admits or refuses each call of all programs, except NULL, and counts it for its user.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	why := s.distrust(c)
 	if why == "" {
@@ -84,7 +84,7 @@ func (s *Server) owner(c *transport.Call) transport.Owner {
 	return c.Owner
 }
 
-// port returns an address's port, or one that is not reserved.
+// port returns an address's port; for other addresses it returns an unreserved port.
 func port(a net.Addr) int {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.Port
@@ -114,7 +114,7 @@ func (s *Server) who(c *transport.Call, may *rights) Cred {
 	return w.squashRoot(&may.anon)
 }
 
-// squashRoot replaces user and group 0 by those of anon (root_squash of exports(5)).
+// squashRoot replaces user and group 0 by anon's (root_squash of exports(5)).
 func (w Cred) squashRoot(anon *Cred) Cred {
 	if w.UID == 0 {
 		return *anon

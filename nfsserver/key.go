@@ -1,4 +1,4 @@
-// The key of the handles' MAC, and its file between runs.
+// The handles' MAC key, and its file between runs.
 
 package nfsserver
 
@@ -19,9 +19,9 @@ import (
 const KeySize = 16
 
 // LoadKey returns the handle key stored in dir. It creates a missing dir (mode 0700) and key
-// (0600). Handles are valid as long as the key. A reader of the key can forge handles. So LoadKey
-// fails if it cannot store the key, and refuses a key that another user could have read or written.
-// The error describes the repair.
+// (0600). Handles are valid as long as the key stays the same. A reader of the key can forge
+// handles. So LoadKey fails if it cannot store the key, and refuses a key that another user could
+// have read or written. The error describes the repair.
 func LoadKey(dir string) (key [KeySize]byte, err error) {
 	path := filepath.Join(dir, "handle.key")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -72,7 +72,7 @@ func readKey(path string) (key [KeySize]byte, err error) {
 	return [KeySize]byte(b), nil
 }
 
-// checkPrivate refuses another user's file, and permissions that others MUST NOT have.
+// checkPrivate refuses another user's file, and a file with permissions in forbidden.
 func checkPrivate(path string, info fs.FileInfo, forbidden fs.FileMode, done string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && st.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("handle key: %s belongs to uid %d: remove it, or run as its owner", path, st.Uid)

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Each export is one of the transport's lanes: calls blocked on its disk take no more than its
-// share of the workers. All procedures' arguments begin with a handle, and a procedure uses only
-// that handle's export.
+// Each export is one of the transport's lanes: calls blocked on its disk use no more than the
+// lane's share of the workers. All procedures' arguments begin with a handle, and a procedure uses
+// only the export in that handle.
 
 // The longest READ and WRITE, in bytes, for which other calls of the connection wait.
 const (
@@ -21,11 +21,11 @@ const (
 	quickWrite = 16 << 10
 )
 
-// laneByHandle is the Lane of an NFS procedure. The handle has not been authenticated yet. A call
-// with a forged handle may wait in an export's lane, but its sender learns nothing.
+// laneByHandle returns the lane for an NFS call. The handle has not been authenticated yet. A call
+// with a forged handle may wait in an export's lane, but the sender learns nothing.
 func (s *Server) laneByHandle(c *transport.Call) (lane int) {
 	args := *c.Args
-	b := args.Opaque(nfs3.FHSize) // no FH: done for each call, so it avoids the copy
+	b := args.Opaque(nfs3.FHSize) // no FH, because decoding an FH copies, in each call
 	if args.Err() != nil || len(b) <= handleHeader {
 		return -1
 	}
@@ -36,7 +36,7 @@ func (s *Server) laneByHandle(c *transport.Call) (lane int) {
 	return e.x.lane
 }
 
-// laneByPath is the Lane of MNT: the lane of the export at the start of the path, before any
+// laneByPath returns the lane for a MNT: that of the export at the start of the path, before any
 // symbolic link.
 func (s *Server) laneByPath(c *transport.Call) (lane int) {
 	args := *c.Args
@@ -57,8 +57,8 @@ func (q *request) quick() bool {
 }
 
 // busyUnlessQuick is called by procedures before they read the object's attributes. It makes a call
-// busy that may wait for a disk or, with needsUser, for a look-up of groups, which may query a
-// directory service.
+// busy if the call may wait for a disk or, with needsUser, for a lookup of groups, which may query
+// a directory service.
 func (q *request) busyUnlessQuick(needsUser bool) error {
 	if q.quick() && (!needsUser || q.srv.knowsUser(q.call)) {
 		return nil
@@ -66,14 +66,14 @@ func (q *request) busyUnlessQuick(needsUser bool) error {
 	return q.call.Busy()
 }
 
-// knowsUser reports whether a call's effective user needs no look-up.
+// knowsUser reports whether a call's effective user is known without a lookup.
 func (s *Server) knowsUser(c *transport.Call) bool {
 	owner := s.owner(c)
 	return !s.squash.ManageGIDs && (owner.Kind != transport.OwnerLocal || owner.UID == 0 || s.squash.All)
 }
 
-// busy is the Busy of a handler's procedure: results with the status NFS3ERR_JUKEBOX, "try the
-// operation with a new XID later" (RFC 1813 §2.6), without attributes.
+// busy returns the Busy function of a handler's procedure. It replies with the status
+// NFS3ERR_JUKEBOX, "try the operation with a new XID later" (RFC 1813 §2.6), without attributes.
 func busy[A, R any, PR results[R]](handler[A, R]) func(*transport.Call) {
 	return func(c *transport.Call) {
 		var res R
@@ -82,7 +82,7 @@ func busy[A, R any, PR results[R]](handler[A, R]) func(*transport.Call) {
 	}
 }
 
-// mntBusy is the Busy of MNT, which has no status for it.
+// mntBusy is the Busy function of MNT, which has no status for a busy server.
 func mntBusy(c *transport.Call) {
 	res := mount3.MntRes{Status: mount3.ErrServerFault}
 	res.EncodeXDR(c.Res)

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// logBurst is the most lines of one kind in a burst; the long-term rate is one a second.
+// logBurst is the largest burst of lines of one kind; the long-term rate is one line a second.
 const logBurst = 32
 
 // viaName returns a call's transport for log lines.
@@ -22,8 +22,8 @@ func viaName(c *transport.Call) string {
 	return "tcp"
 }
 
-// logMount logs the result of a MNT. A refusal by rules has a line of its own with the reason
-// (decide).
+// logMount logs the result of a MNT. For a refusal by rules decide logs a separate line with the
+// reason.
 func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Status) {
 	fields := []any{"peer", c.Remote, "dir", dir, "transport", viaName(c), "vers", mount3.Version}
 	if st != mount3.OK {
@@ -49,21 +49,21 @@ const (
 	seenReach = 8
 )
 
-// A seenTable remembers logged pairs of client and export, one word for each. So it needs no lock
-// and no allocation on the data path. In a full table a newer pair replaces an older one, which is
-// then logged again as often as the log allows. The zero value is ready.
+// A seenTable remembers logged pairs of client and export. Each pair is one word, so the data path
+// needs no lock and no allocation. In a full table a newer pair replaces an older pair, which can
+// then be logged again, within the log's rate. The zero value is ready.
 type seenTable struct {
 	slots [seenSlots]atomic.Uint64
 }
 
 var seenSeed = maphash.MakeSeed()
 
-// first reports whether the pair is new, and remembers it.
+// first reports whether the pair is new, and remembers a new pair.
 func (t *seenTable) first(addr [16]byte, export uint32) bool {
 	var b [20]byte
 	copy(b[:], addr[:])
 	binary.BigEndian.PutUint32(b[16:], export)
-	h := maphash.Bytes(seenSeed, b[:]) | 1 // zero is an empty slot
+	h := maphash.Bytes(seenSeed, b[:]) | 1 // zero marks an empty slot
 	at := h >> 32
 	for i := range uint64(seenReach) {
 		slot := &t.slots[(at+i)%seenSlots]
@@ -77,8 +77,8 @@ func (t *seenTable) first(addr [16]byte, export uint32) bool {
 	return t.slots[at%seenSlots].Swap(h) != h
 }
 
-// logSquash logs once for each client and export that the client's root acts as another user. Users
-// mistake this for a fault.
+// logSquash logs once for each client and export that the client's root acts as another user,
+// because users mistake the missing permissions for a fault.
 func (s *Server) logSquash(c *transport.Call, may *rights) {
 	addr, ok := addrOf(c.Remote)
 	if !ok || may.export == nil || !s.squashed.first(addr.As16(), may.export.id) {

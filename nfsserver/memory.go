@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// Thresholds of a busy time, and of its end.
+// Thresholds for the start and the end of a busy time.
 const (
 	busyBytes  = 1 << 20   // allocated since memory was last returned
 	quietBytes = 256 << 10 // allocated in one interval
 )
 
 // ReturnMemory returns memory to the system whenever the process has become quiet, until ctx ends.
-// Go's runtime collects garbage only after further allocations, so memory used by connections and
-// calls would stay for an idle time. It samples each interval, and collects once after a busy time.
-// The sample covers the whole process, so use it in programs that only serve.
+// Go's runtime collects garbage only after further allocations. So in an idle process the memory
+// used by past connections and calls would stay. ReturnMemory samples in each interval, and
+// collects once after a busy time. The sample covers the whole process, so use ReturnMemory in
+// programs that only serve.
 func ReturnMemory(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -47,7 +48,7 @@ type quiet struct {
 	returned uint64 // when memory was last returned
 }
 
-// became reports whether a busy time has ended.
+// became samples the total, and reports whether a busy time has ended.
 func (q *quiet) became(allocated uint64) bool {
 	still := allocated-q.last < quietBytes
 	q.last = allocated

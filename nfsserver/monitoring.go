@@ -14,14 +14,15 @@ import (
 // A Client is one connection of a client.
 type Client struct {
 	transport.ConnInfo
-	Exports []string // used since the exports were last replaced, and permitted
-	// Users are its recent users, at most 32, newest first; OtherCalls counts the calls of earlier
-	// ones.
+	Exports []string // permitted exports used since the exports were last replaced
+	// Users are the connection's recent users, at most 32, newest first; OtherCalls counts the
+	// calls of earlier users.
 	Users      []User
 	OtherCalls uint64
 }
 
-// Clients describes the present connections, ordered by address, and the traffic of ended ones.
+// Clients describes the present connections, ordered by address, and the traffic of ended
+// connections.
 func (v *Service) Clients() (list []Client, ended transport.Traffic) {
 	conns, ended := v.rpc.Conns()
 	for _, c := range conns {
@@ -49,7 +50,7 @@ func addrPort(c *Client) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// used returns the table's exports that a connection was permitted to use.
+// used returns the names of the table's exports that a connection was permitted to use.
 func (t *table) used(known *decisions) (names []string) {
 	if known == nil {
 		return nil
@@ -64,8 +65,7 @@ func (t *table) used(known *decisions) (names []string) {
 	return names
 }
 
-// Drain makes the server refuse connections of new clients (on), or accept them again. Connected
-// clients continue.
+// Drain sets whether the server refuses connections of new clients. Connected clients continue.
 func (v *Service) Drain(on bool) { v.rpc.Drain(on) }
 
 // Draining reports whether the server refuses new clients.
@@ -74,10 +74,10 @@ func (v *Service) Draining() bool { return v.rpc.Draining() }
 // An ExportInfo is the state of one export.
 type ExportInfo struct {
 	Name    string
-	ID      uint32 // in its handles
-	Open    bool   // its file system is open; if neither Open nor Err is set, opening is under way
-	Err     error  // the error of opening it
-	Answers bool   // its file system answered just now
+	ID      uint32 // the number in the export's handles
+	Open    bool   // the file system is open; with neither Open nor Err, opening is under way
+	Err     error  // from the last attempt to open the file system
+	Answers bool   // the file system answered just now
 	Rules   []RuleInfo
 	Whole   exports.Whole
 }
@@ -90,7 +90,7 @@ type RuleInfo struct {
 }
 
 // Exports describes the exports, in their order. It waits until their file systems have answered,
-// at most wait.
+// but no longer than wait.
 func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 	entries := v.srv.table.Load().entries
 	end := time.After(wait)
@@ -118,12 +118,12 @@ func (v *Service) Exports(wait time.Duration) (list []ExportInfo) {
 
 // A healthCheck is one query to an export's file system.
 type healthCheck struct {
-	over    chan struct{} // closed at the end
+	over    chan struct{} // closed when the query ends
 	answers bool          // set before over is closed
 }
 
-// check queries an export's file system in the background; nil: the export is not open. While a
-// file system does not answer, all callers share one check.
+// check queries an export's file system in the background; nil: the export is not open. Until the
+// file system answers, all callers share one query.
 func (x *export) check() *healthCheck {
 	if !x.ready.Load() {
 		return nil
@@ -147,7 +147,7 @@ func (x *export) check() *healthCheck {
 	return q
 }
 
-// passed waits for the result until end, and then sets late.
+// passed waits for the result until end, and then sets late. It reports a successful query.
 func (q *healthCheck) passed(end <-chan time.Time, late *bool) bool {
 	if !*late {
 		select {
@@ -156,7 +156,7 @@ func (q *healthCheck) passed(end <-chan time.Time, late *bool) bool {
 			*late = true
 		}
 	}
-	select { // it may have answered at the last moment
+	select { // the result can have come at the last moment
 	case <-q.over:
 		return q.answers
 	default:

@@ -30,7 +30,7 @@ func (s *Server) mountProgram() *transport.Program {
 // flavors are the accepted authentication flavors: AUTH_SYS, and AUTH_NONE, with callers as Nobody.
 var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
 
-// mnt is MNT. It logs each result and records each success for DUMP.
+// mnt does MNT. It logs each result and records each success for DUMP.
 func (s *Server) mnt(c *transport.Call) error {
 	var a mount3.PathArgs
 	a.DecodeXDR(c.Args)
@@ -57,9 +57,9 @@ func (s *Server) mnt(c *transport.Call) error {
 // maxLinks bounds the symbolic links on a path of MNT, as in path_resolution(7).
 const maxLinks = 40
 
-// mountPoint finds a path's directory: an export, or a directory inside one that the caller can
-// reach. It follows symbolic links within an export and into other exports, under their rules, and
-// never out of all exports.
+// mountPoint finds a path's directory: an export, or a directory inside an export that the caller
+// can reach. It follows symbolic links within an export and into other exports, under those
+// exports' rules, but never out of all exports.
 func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	for range maxLinks + 1 {
 		switch {
@@ -75,8 +75,8 @@ func (s *Server) mountPoint(c *transport.Call, p string) (o object, err error) {
 	return o, syscall.ELOOP
 }
 
-// walkTo finds a clean path's directory. At a symbolic link on the path it returns the path to
-// continue with.
+// walkTo finds a clean path's directory. At a symbolic link on the path it returns, in meant, the
+// path at which to continue.
 func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, err error) {
 	e, at, may, err := s.above(c, p)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, er
 	return o, "", o.isDir()
 }
 
-// isDir returns nil for a directory.
+// isDir returns an error unless o is a directory.
 func (o *object) isDir() error {
 	at, err := o.attr()
 	if err == nil && at.Type != TypeDir {
@@ -127,8 +127,7 @@ func (o *object) isDir() error {
 	return err
 }
 
-// mountStatus maps an error to its mountstat3. nfsstat3 has the same numbers for the errors MOUNT
-// knows.
+// mountStatus maps an error to a mountstat3, whose errors have the same numbers in nfsstat3.
 func mountStatus(err error) mount3.Status {
 	switch st := mount3.Status(status(err)); st {
 	case mount3.OK, mount3.ErrPerm, mount3.ErrNoEnt, mount3.ErrIO, mount3.ErrAcces, mount3.ErrNotDir, mount3.ErrInval,
@@ -140,7 +139,7 @@ func mountStatus(err error) mount3.Status {
 	return mount3.ErrServerFault
 }
 
-// umnt is UMNT. It only removes the entry from the list: the client's handles stay valid.
+// umnt does UMNT. It only removes the entry from the list: the client's handles stay valid.
 func (s *Server) umnt(c *transport.Call) error {
 	var a mount3.PathArgs
 	a.DecodeXDR(c.Args)
@@ -156,7 +155,7 @@ func (s *Server) umntall(c *transport.Call) error {
 	return nil
 }
 
-// dump is DUMP. It reserves room for the list first, which may exceed the reply's buffer.
+// dump does DUMP. It first reserves room for the list, which may exceed the reply's buffer.
 func (s *Server) dump(c *transport.Call) error {
 	res := mount3.DumpRes{Mounts: s.mounts.list()}
 	n := 4
@@ -170,7 +169,7 @@ func (s *Server) dump(c *transport.Call) error {
 	return nil
 }
 
-// export is EXPORT: the exports with their client specifications, for showmount.
+// export does EXPORT: it lists the exports with their client specifications, for showmount.
 func (s *Server) export(c *transport.Call) error {
 	var res mount3.ExportRes
 	n := 4

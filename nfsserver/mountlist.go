@@ -1,4 +1,4 @@
-// The list of mounts for DUMP. It is advisory, because clients may leave without UMNT.
+// The list of mounts for DUMP. The list is advisory, because clients can leave without UMNT.
 
 package nfsserver
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// maxMounts bounds the list; the oldest entries drop out.
+// maxMounts bounds the list; a new entry replaces the oldest.
 const maxMounts = 1024
 
 // A mountTable is the list of mounts, oldest first.
@@ -20,7 +20,7 @@ type mountTable struct {
 	rows []mount3.Mount
 }
 
-// add records a mount, unless it is in the list.
+// add records a mount, unless the list already has it.
 func (t *mountTable) add(host, dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ type object struct {
 }
 
 // open finds the object of a handle and its caller's rights. Errors: NFS3ERR_BADHANDLE for a forged
-// or malformed handle, NFS3ERR_STALE for a removed export, NFS3ERR_JUKEBOX while it is not open,
-// and refusals by Rules. Without an error the caller uses the export until it calls leave.
+// or malformed handle, NFS3ERR_STALE for a removed export, NFS3ERR_JUKEBOX for an export not open
+// yet, and refusals by Rules. Without an error the caller uses the export until o.x.leave.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
@@ -53,7 +53,7 @@ func (s *Server) fh(x *export, r *Ref) nfs3.FH {
 	return fh
 }
 
-// postOpFH is fh for the replies with an optional handle.
+// postOpFH returns the handle of file r for replies with an optional handle.
 func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
 	return nfs3.PostOpFH{Present: true, FH: s.fh(x, r)}
 }
@@ -76,12 +76,13 @@ func postOp(a *Attr) nfs3.PostOpAttr { return nfs3.PostOpAttr{Present: true, Att
 
 // before returns at, the attributes of o just before a change, for the reply's pre_op_attr. A
 // client with equal cached attributes takes all later changes for its own, and keeps its cache. So
-// they may be sent only if no other change can come in between.
+// the server sends them only if no other change can come in between.
 //
-// In a directory changed outside this server's locks a client would never learn of a name created
-// in that moment, so such a directory gets none. Files still get them. Without them Linux's client
-// assumes a WRITE to change only its own data, so it would miss more writes by others, not fewer.
-// After a SETATTR without them it drops its cache, as after each utimes(2).
+// A directory may change outside this server's locks. If a name were created in between, the client
+// would never learn of the name, so for such a directory before returns none. Files still get them:
+// without them Linux's client assumes that a WRITE changed only its own data, so the client would
+// miss more writes by others. After a SETATTR without them the client drops its cache, as after
+// each utimes(2).
 func (o *object) before(at *Attr) nfs3.PreOpAttr {
 	if o.x.info.Shared && at.Type == TypeDir {
 		return nfs3.PreOpAttr{}
@@ -93,7 +94,7 @@ func preOp(a *Attr) nfs3.PreOpAttr {
 	return nfs3.PreOpAttr{Present: true, Attr: nfs3.WccAttr{Size: a.Size, Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime)}}
 }
 
-// fattr encodes attributes.
+// fattr converts attributes to the wire form.
 func fattr(a *Attr) nfs3.Fattr {
 	return nfs3.Fattr{
 		Type: nfs3.FileType(a.Type), Mode: a.Mode, Nlink: a.Nlink, UID: a.UID, GID: a.GID, Size: a.Size, Used: a.Used,
@@ -113,7 +114,7 @@ func wireTime(t Time) nfs3.Time {
 	return nfs3.Time{Sec: uint32(t.Sec), Nsec: t.Nsec}
 }
 
-// setAttr converts attributes to set for the FS; invalid nanoseconds give EINVAL.
+// setAttr converts a call's attributes for the FS; invalid nanoseconds give EINVAL.
 func setAttr(w *nfs3.Sattr) (s SetAttr, err error) {
 	set := func(on bool, m SetMask) {
 		if on {

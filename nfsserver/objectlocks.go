@@ -7,21 +7,23 @@ import (
 	"sync"
 )
 
-// A lockTable has a lock for each object being changed in one export. A client that finds the
-// "before" attributes equal to its cache takes the "after" ones to be all that changed (RFC 1813
-// §2.6, wcc_data). So no other call through this server may change the object in between.
+// A lockTable has a lock for each object being changed in one export. If the "before" attributes
+// equal a client's cache, the client takes the difference to the "after" attributes as the only
+// change (RFC 1813 §2.6, wcc_data). So no other call through this server may change the object in
+// between.
 //
 // Each export has its own table, and no two objects share a lock: a call blocked on its disk delays
 // only calls for the same object.
 //
-// Locks are taken before any in an FS. Two are taken in the order of their Refs.
+// Object locks are taken before any lock in an FS. Two object locks are taken in the order of their
+// Refs.
 type lockTable struct {
 	mu   sync.Mutex // guards all below, and the locks' users
 	held map[Ref]*objectLock
 	free []*objectLock // for reuse
 }
 
-// An objectLock is in the table while a call holds it or waits for it.
+// An objectLock is in the table while a call holds the lock or waits for it.
 type objectLock struct {
 	mu    sync.Mutex
 	ref   Ref // set while it is in the table
@@ -31,7 +33,7 @@ type objectLock struct {
 // spareLocks is the number of unused locks kept for reuse.
 const spareLocks = 64
 
-// lock locks an object. It allocates nothing in the steady state.
+// lock locks an object and returns the lock. It allocates nothing in the steady state.
 func (t *lockTable) lock(r *Ref) *objectLock {
 	t.mu.Lock()
 	l := t.held[*r]
@@ -66,7 +68,8 @@ func (t *lockTable) unlock(l *objectLock) {
 	}
 }
 
-// pair locks two objects of the export, possibly the same one.
+// pair locks two objects of the export, possibly the same object, and returns the function to
+// unlock both.
 func (t *lockTable) pair(a, b *Ref) (unlock func()) {
 	order := bytes.Compare(a.Bytes(), b.Bytes())
 	if order > 0 {

@@ -17,16 +17,16 @@ import (
 type opening struct {
 	mu     sync.Mutex // guards all below
 	err    error      // of the last failed attempt
-	closed bool       // do not open it any more
+	closed bool       // no further attempt may open the export
 
-	end chan struct{} // closed with closed
+	end chan struct{} // closed when closed is set
 }
 
 // reopenEvery is the interval between attempts to open an export.
 const reopenEvery = time.Second
 
-// openLater opens an export, however long that takes, and retries after a failure until it is open
-// or given up. log takes the lines; nil: slog.Default() of that time.
+// openLater opens an export, however long that takes. After a failure it retries until the export
+// is open or given up. It logs to log; nil: slog.Default() at the time of each line.
 func (x *export) openLater(open func() (FS, error), log *slog.Logger) {
 	for !x.opened(open, log) {
 		select {
@@ -63,7 +63,7 @@ func (x *export) opened(open func() (FS, error), log *slog.Logger) bool {
 	return true
 }
 
-// available returns nil for an open export. Clients of one not open yet get ErrBusy and retry: they
+// available returns nil for an open export. For others it returns ErrBusy, so clients retry: they
 // have handles from an earlier run, which MUST NOT become stale, and data that an error would lose.
 func (x *export) available() error {
 	if x.ready.Load() {
@@ -72,7 +72,8 @@ func (x *export) available() error {
 	return ErrBusy
 }
 
-// mountable is available for MNT, which has no data to lose: it fails for an export with an error.
+// mountable is available for MNT. A MNT has no data to lose, so mountable returns an export's
+// opening error.
 func (x *export) mountable() error {
 	err := x.available()
 	o := &x.opening

@@ -49,8 +49,8 @@ func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) e
 	return o.x.fs.Setattr(*w, o.ref, &set)
 }
 
-// syncChanged brings changed objects to stable storage after a successful change: SETATTR and the
-// operations on names complete only then (RFC 1813 §4.8).
+// syncChanged brings changed objects to stable storage after a successful change, because SETATTR
+// and the operations on names complete only on stable storage (RFC 1813 §4.8).
 func (o *object) syncChanged(err error, changed ...*Ref) error {
 	if err != nil || o.may.async {
 		return err
@@ -77,8 +77,8 @@ func access(q *request, a *nfs3.AccessArgs, res *nfs3.AccessRes) error {
 }
 
 // access returns the ACCESS bits in want (RFC 1813 §3.3.4) that w has on o with attributes at. A
-// read-only export permits no change of its objects, but a device or FIFO only leads to data
-// elsewhere.
+// read-only export permits no change of its objects. Devices and FIFOs are exempt, because they
+// lead to data elsewhere.
 func (o *object) access(w Cred, at *Attr, want uint32) (uint32, error) {
 	search := nfs3.AccessExecute
 	change := nfs3.AccessModify | nfs3.AccessExtend

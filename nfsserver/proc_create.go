@@ -9,17 +9,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A making is one running call.
+// A making is one running call of CREATE, MKDIR, SYMLINK or MKNOD.
 type making struct {
 	dir  object
 	who  Cred
 	name string
 	set  SetAttr
-	cut  bool // the file exists, and is truncated after the directory is unlocked
+	cut  bool // the existing file is truncated after the directory is unlocked
 }
 
-// make runs one of the four. It calls do under the directory's lock, after checking name and
-// attributes.
+// make runs one of the four procedures. After checking name and attributes, it calls do under the
+// directory's lock.
 func (q *request) make(where *nfs3.DirOpArgs, sattr *nfs3.Sattr, res *nfs3.CreateRes, do func(*making) (Ref, Attr, error)) error {
 	m := making{dir: q.object, who: q.who()}
 	var r Ref
@@ -85,8 +85,8 @@ func symlink(q *request, a *nfs3.SymlinkArgs, res *nfs3.SymlinkRes) error {
 	})
 }
 
-// checkTarget checks the text of a symbolic link. Only the client interprets it, but an empty text,
-// or one with a NUL, cannot be stored.
+// checkTarget checks a symbolic link's text. Only the client interprets the text, but an empty
+// text, or a text with a NUL, cannot be stored.
 func checkTarget(p []byte) error {
 	if len(p) == 0 {
 		return nfs3.ErrInval
@@ -130,9 +130,9 @@ func create(q *request, a *nfs3.CreateArgs, res *nfs3.CreateRes) error {
 	})
 }
 
-// reuse is CREATE of an existing name. UNCHECKED takes an existing file, and truncates it if the
-// attributes say so. EXCLUSIVE takes only a file made by an earlier transmission of this very call,
-// which the caller owns.
+// reuse is CREATE of an existing name. UNCHECKED takes an existing file, and truncates the file if
+// the attributes require that. EXCLUSIVE takes only a file that the caller owns and an earlier
+// transmission of the same call made.
 func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	r, at, err := m.dir.x.fs.Lookup(m.who, m.dir.ref, m.name)
 	if err != nil {
@@ -151,9 +151,9 @@ func (m *making) reuse(mode nfs3.CreateMode) (Ref, Attr, error) {
 	return r, at, nil
 }
 
-// setSize sets the size of the existing file r under its own lock: a concurrent WRITE must not find
-// the old attributes before and the new ones after. The directory's lock is released by then,
-// because two locks are taken in one order only.
+// setSize sets the size of the existing file r under the file's lock. Otherwise a concurrent WRITE
+// could read old attributes before the change and new ones after. The directory's lock has been
+// released, because two locks are taken in one order only.
 func (m *making) setSize(r *Ref) (Attr, error) {
 	fs := m.dir.x.fs
 	locks := &m.dir.x.locks
@@ -167,7 +167,7 @@ func (m *making) setSize(r *Ref) (Attr, error) {
 		}
 	}
 	if status(err) == nfs3.ErrStale {
-		err = ErrBusy // the name is gone by now: repeated, CREATE makes a file
+		err = ErrBusy // the name is gone: the repeated CREATE makes a file
 	}
 	return Attr{}, err
 }

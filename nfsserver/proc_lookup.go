@@ -24,7 +24,7 @@ func checkName(x *export, name []byte) error {
 func dots(name []byte) bool { return string(name) == "." || string(name) == ".." }
 
 // lookup reads the directory's attributes before it looks up the name. A client that caches the
-// name while these stay the same then misses no change of it.
+// name until these attributes change then misses no change of the name.
 func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	if err := q.busyUnlessQuick(true); err != nil {
 		return err
@@ -40,7 +40,7 @@ func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 	if err := checkName(q.x, a.Name); err != nil {
 		return err
 	}
-	// The name aliases the call, which stays unchanged until this procedure returns.
+	// The name aliases the call's buffer, which stays unchanged until this procedure returns.
 	name := unsafe.String(&a.Name[0], len(a.Name))
 	r, at, err := q.find(name)
 	x := q.x

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// read fills the buffer that the reply is sent from: over RDMA it is registered memory.
+// read fills the buffer from which the reply is sent: over RDMA this is registered memory.
 func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
-	// A long READ is busy even if all is in memory: other calls would wait for the copy.
+	// A long READ is busy even if its data is in memory: other calls would wait for the copy.
 	inUse := a.Count <= quickRead && q.x.info.Quick && q.x.opt.now != nil && q.x.opt.now.ReadsInUse(q.ref) && q.srv.knowsUser(q.call)
 	if !inUse {
 		if err := q.call.Busy(); err != nil {
@@ -29,7 +29,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 		return nfs3.ErrInval
 	}
 	w := q.who()
-	// Never more than the file has, so the buffer is no larger than the data.
+	// Read no more than the file has, so the buffer is no larger than the data.
 	var want uint64
 	if a.Offset < at.Size {
 		want = min(uint64(a.Count), MaxIO, at.Size-a.Offset)
@@ -37,7 +37,7 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	switch {
 	case want > 0:
 		buf := q.call.Buffer(int(want))
-		// NFS3ERR_JUKEBOX, not an I/O error: the client retries after others have returned memory.
+		// NFS3ERR_JUKEBOX, not an I/O error: the client retries when memory is free again.
 		if buf == nil {
 			return ErrBusy
 		}
@@ -51,15 +51,15 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 			return err
 		}
 		if _, err := q.x.fs.ReadAt(w, q.ref, nil, 0); err != nil {
-			return err // without permission the caller does not learn where the end is
+			return err // without permission the caller learns no file size
 		}
 		// EOF follows from the attributes read above, even if the file has grown since. Clients
 		// treat an empty reply without EOF as an I/O error (RFC 1813 §3.3.6).
 		res.EOF = a.Offset >= at.Size
 		return nil
 	}
-	// Read the attributes after the data. If the file was truncated in between, earlier ones could
-	// report EOF for an end before these bytes.
+	// Read the attributes after the data. If the file is truncated in between, earlier attributes
+	// could report EOF before the bytes of this reply.
 	if at, err = q.attr(); err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func read(q *request, a *nfs3.ReadArgs, res *nfs3.ReadRes) error {
 	return nil
 }
 
-// readInto reads a file into the reply and returns the number of bytes. The read happens as the
-// reply is sent if the connection and the FS support that; otherwise now, into buf.
+// readInto reads a file into the reply and returns the number of bytes. If the connection and the
+// FS support that, the file is read as the reply is sent; otherwise now, into buf.
 func (q *request) readInto(w Cred, buf []byte, off uint64) (int, error) {
 	if !q.call.IsBusy() {
 		if n, ok := q.x.opt.now.ReadInUse(w, q.ref, buf, off); ok {

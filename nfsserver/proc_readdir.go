@@ -13,8 +13,8 @@ const preferredDir = 64 << 10
 // minListing is the smallest growth of a listing, in bytes.
 const minListing = 16 << 10
 
-// A page is the result of READDIR or READDIRPLUS. It encodes each entry as the FS emits it, so a
-// page takes no memory besides the reply's.
+// A page is the result of READDIR or READDIRPLUS. It encodes each entry as the FS emits it, so it
+// needs no memory besides the reply's.
 type page struct {
 	status nfs3.Status
 	attr   nfs3.PostOpAttr
@@ -27,13 +27,13 @@ type page struct {
 	dirRoom  int // bytes left of dircount
 	entries  int
 	busy     bool // the server's memory budget is spent
-	withAttr bool // READDIRPLUS
+	withAttr bool // for READDIRPLUS
 }
 
 // SetStatus sets the status. A status other than OK drops the entries.
 func (p *page) SetStatus(s nfs3.Status) { p.status = s }
 
-// EncodeXDR ends the results, or replaces them by an error's.
+// EncodeXDR ends the results, or replaces them by the results of an error.
 func (p *page) EncodeXDR(e *xdr.Encoder) {
 	if p.status == nfs3.OK {
 		nfs3.EndEntries(e, p.eof)
@@ -66,8 +66,8 @@ func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) err
 	case at.Type != TypeDir:
 		return nfs3.ErrNotDir
 	case cookie != 0 && verf != q.x.verf && verf != (nfs3.Verf{}):
-		// Accept a zero verifier: its client keeps none. Other servers accept it too, and the FS
-		// checks each cookie anyway.
+		// Accept a zero verifier, sent by a client that keeps none. Other servers accept it too,
+		// and the FS checks each cookie anyway.
 		return nfs3.ErrBadCookie
 	}
 	p.room = int(min(count, MaxIO)) - nfs3.ListSize(true)
@@ -89,8 +89,8 @@ func (p *page) list(q *request, cookie uint64, verf nfs3.Verf, count uint32) err
 	return nil
 }
 
-// entry encodes one entry, or returns false if it does not fit. dircount is a hint about the
-// client's cache: the first entry may exceed it.
+// entry encodes one entry, or returns false if the entry does not fit. dircount is a hint about the
+// client's cache, so the first entry may exceed it.
 func (p *page) entry(de *Dirent) bool {
 	size := nfs3.EntrySize(len(de.Name))
 	if !p.withAttr {
@@ -116,7 +116,7 @@ func (p *page) entry(de *Dirent) bool {
 	return true
 }
 
-// take counts an entry of size bytes, if it fits.
+// take counts the size bytes of an entry, and reports whether they fit.
 func (p *page) take(size int) bool {
 	if size > p.room || !p.grow(size) {
 		return false
@@ -126,8 +126,8 @@ func (p *page) take(size int) bool {
 	return true
 }
 
-// grow makes room in the reply for an entry of size bytes and for some following ones. A large
-// listing counts in the server's memory budget; when that is spent the page ends here.
+// grow makes room in the reply for an entry of size bytes and for some following entries. A large
+// listing counts in the server's memory budget, and ends when the budget is spent.
 func (p *page) grow(size int) bool {
 	size += nfs3.ListSize(true) // a little more than EndEntries writes
 	b := p.q.call.Res.Bytes()

@@ -31,7 +31,7 @@ func rmdir(q *request, a *nfs3.RmdirArgs, res *nfs3.RmdirRes) error {
 	return q.unlink(a.Name, true, &res.Wcc)
 }
 
-// unlink is REMOVE and RMDIR.
+// unlink runs REMOVE and RMDIR.
 func (q *request) unlink(name []byte, isDir bool, wcc *nfs3.WccData) error {
 	w := q.who()
 	lock := q.x.locks.lock(&q.ref)
@@ -50,7 +50,7 @@ func (o *object) unlink(w *Cred, name []byte, isDir bool, before *nfs3.PreOpAttr
 	case string(name) == "." && isDir:
 		return nfs3.ErrInval // RFC 1813 §3.3.13
 	case string(name) == ".." && isDir:
-		return nfs3.ErrExist // the same
+		return nfs3.ErrExist // also RFC 1813 §3.3.13
 	case dots(name):
 		return nfs3.ErrIsDir
 	}
@@ -77,8 +77,8 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	return q.syncChanged(err, &to.ref, &q.ref)
 }
 
-// second finds the other object of a RENAME or LINK, which must be in the same export. The call
-// runs on that export's worker, so it must not touch another export's file system.
+// second finds the other object of a RENAME or LINK, which must be in the same export: the call
+// runs on the first export's worker, so it must not use another export's file system.
 func (q *request) second(fh *nfs3.FH) (object, error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
@@ -102,8 +102,8 @@ func (q *request) second(fh *nfs3.FH) (object, error) {
 	return object{x, r, q.may}, nil
 }
 
-// renameLocked does RENAME; both directories' locks are held. If both are the same, it gets the
-// attributes once: some file systems ask another machine for them.
+// renameLocked does RENAME; both directories' locks are held. For a single directory it reads the
+// attributes once, because some file systems ask another machine for attributes.
 func renameLocked(from, to *object, w *Cred, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	err := from.changeable(a.From.Name, &res.FromWcc.Before)
 	var err2 error

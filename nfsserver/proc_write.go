@@ -9,8 +9,8 @@ import (
 // writeTries is the number of attempts at a stable write while concurrent syncs fail.
 const writeTries = 3
 
-// write passes the received data to the FS in place: over RDMA it is the buffer the data was pulled
-// into. Then it syncs as far as the client asked.
+// write passes the received data to the FS in place: over RDMA, from the buffer into which the data
+// was pulled. Then it syncs as far as the client has asked.
 func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	busy := q.call.Busy
 	if q.short(a) {
@@ -21,9 +21,9 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 	}
 	w := q.who()
 	for range writeTries {
-		res.Verf = q.x.written.get() // before the data: a change meanwhile makes the client resend
-		// The lock keeps the attributes before and after together: no other call of ours changes
-		// the file in between, so the client may keep its cache (RFC 1813 §2.6). The sync below
+		res.Verf = q.x.written.get() // before the write: a change in between makes the client resend
+		// The lock keeps other calls of this server from changing the file between the "before" and
+		// "after" attributes, so the client may keep its cache (RFC 1813 §2.6). The later sync
 		// needs no lock, and waits for a disk.
 		lock := q.x.locks.lock(&q.ref)
 		var err error
@@ -40,14 +40,14 @@ func write(q *request, a *nfs3.WriteArgs, res *nfs3.WriteRes) error {
 		if res.Verf == q.x.written.get() {
 			return nil
 		}
-		// Meanwhile another call's sync on this export failed, and these bytes may be lost, too.
+		// Another call's sync on this export failed meanwhile, and this data may be lost too.
 	}
 	return nfs3.ErrIO
 }
 
 // short reports whether a WRITE takes some microseconds. Few bytes that need not be stable, to a
-// file that is in use on a disk of this machine, are a copy into the kernel's memory, unless that
-// has too much to write already.
+// file in use on a disk of this machine, are copied to the kernel's memory. The copy is quick
+// unless the kernel already has too much data to write.
 func (q *request) short(a *nfs3.WriteArgs) bool {
 	return a.Count <= quickWrite && a.Stable == nfs3.Unstable && q.quick() && q.srv.knowsUser(q.call)
 }
@@ -76,8 +76,8 @@ func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint
 	return uint32(n), err
 }
 
-// commit syncs the whole file for any range: there is no finer call. It checks write permission, so
-// that other callers cannot keep the disk busy.
+// commit syncs the whole file for any range, because FS has no call for a range. It checks write
+// permission, so other callers cannot keep the disk busy.
 func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	at, err := q.attr()
 	if err != nil {
@@ -111,9 +111,10 @@ func commit(q *request, _ *nfs3.CommitArgs, res *nfs3.CommitRes) error {
 	return nil
 }
 
-// commitWcc sets the same attributes before and after in a COMMIT's reply. COMMIT changes none, but
-// others may while it waits for the disk. With the earlier attributes as "before" the client would
-// mistake others' writes for its own, and keep its cache (RFC 1813 §2.6).
+// commitWcc sets the same attributes before and after in a COMMIT's reply. COMMIT changes no
+// attributes, but others may change them while COMMIT waits for the disk. With the earlier
+// attributes as "before" the client would mistake others' writes for its own, and keep its cache
+// (RFC 1813 §2.6).
 func commitWcc(res *nfs3.CommitRes, at *Attr) {
 	res.Wcc = nfs3.WccData{Before: preOp(at), After: postOp(at)}
 }

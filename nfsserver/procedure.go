@@ -12,18 +12,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A request is a call on an object while its handler runs. It is reused for another call once the
-// results are encoded.
+// A request is a call on an object while the call's handler runs. The memory is reused for another
+// call once the results are encoded.
 type request struct {
-	object // of the handle at the start of the arguments
+	object // from the handle at the start of the arguments
 	entry  *entry
 	srv    *Server
 	call   *transport.Call
 
-	id         CallID // of a change, if the FS records calls; else zero
+	id         CallID // for a change, if the FS records calls; else zero
 	identified bool
 
-	acted    bool // who was called, and the user has this uid and gid
+	acted    bool // the effective user is known, and has this uid and gid
 	uid, gid uint32
 }
 
@@ -38,8 +38,8 @@ func (q *request) who() Cred {
 	return w
 }
 
-// A handler does the work of one procedure, from arguments to results. It also fills in the parts
-// of res that an error's arm has; the adapter sets the status.
+// A handler does the work of one procedure, from arguments to results. After an error it also fills
+// in the fields of res sent with an error; the adapter sets the status.
 type handler[A, R any] func(q *request, a *A, res *R) error
 
 // arguments is the interface of pointers to a procedure's arguments.
@@ -64,15 +64,15 @@ type frame[A, R any] struct {
 	res  R
 }
 
-// adapt makes a handler runnable by the dispatcher: it decodes and checks the arguments, finds the
-// object, and encodes the results with the error's status. The caller's credential has been checked
-// before (authorize).
+// adapt returns a handler's function for the dispatcher. It decodes and checks the arguments, finds
+// the object, and encodes the results with the error's status. authorize has already checked the
+// caller's credential.
 func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R]) func(*transport.Call) error {
 	return adaptChange[A, R, PA, PR](s, run, nil)
 }
 
 // adaptChange is adapt for a procedure that changes names or attributes. It reports each call to
-// the Auditor with describe's arguments.
+// the Auditor, with the arguments added by describe.
 func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
 	frames := sync.Pool{New: func() any { return new(frame[A, R]) }}
 	return func(c *transport.Call) error {
@@ -89,7 +89,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 		}
 		e, o, err := s.open(c, args.Object())
 		if err == nil {
-			defer o.x.leave() // even if run panics
+			defer o.x.leave() // even after a panic in run
 			f.req = request{object: o, entry: e, srv: s, call: c}
 			if o.x.info.RecordsCalls && describe != nil {
 				f.req.identified = true

@@ -4,7 +4,7 @@ package nfsserver
 
 import "encoding/binary"
 
-// MaxRef is the longest Ref in bytes; with the server's own 16 it fits an NFSv3 handle.
+// MaxRef is the longest Ref in bytes. With the server's 16 bytes it fits an NFSv3 handle.
 const MaxRef = 48
 
 // A Ref names one file of an FS for as long as the file exists. Only that FS interprets its bytes.
@@ -29,8 +29,8 @@ func (r *Ref) Len() int { return int(r.n) }
 // Bytes returns the bytes; they alias r.
 func (r *Ref) Bytes() []byte { return r.b[:r.n] }
 
-// Hash returns a number for spreading Refs over shards. The bytes after the Ref's own are zero, so
-// it reads whole words.
+// Hash returns a number for spreading Refs over shards. It reads whole words, because the unused
+// bytes after a Ref's bytes are zero.
 func (r *Ref) Hash() uint32 {
 	h := uint64(r.n)
 	for i := 0; i < int(r.n); i += 8 {

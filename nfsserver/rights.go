@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// rights are a client's rights in an export, and the mapping of its users. They do not change.
+// rights are a client's rights in an export, and its users' mapping. They do not change.
 type rights struct {
 	readOnly bool
 	async    bool // changes of names and attributes are answered before they are stable
@@ -37,8 +37,8 @@ func (s *Server) openRights(x *export, readOnly bool) rights {
 	return r
 }
 
-// clientRights returns the rights that the rules give a client. A server without privileges acts as
-// one user, regardless of rules.
+// clientRights returns a client's rights under the rules. A server without privileges acts as one
+// user, regardless of the rules.
 func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rights {
 	r := s.openRights(x, readOnly || o.ReadOnly)
 	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
@@ -48,15 +48,15 @@ func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rig
 	return &r
 }
 
-// namedFor is a decision's lifetime if it depends on host names. After it the Resolver is asked
-// again.
+// namedFor is a decision's lifetime if it depends on host names. After that time the Resolver is
+// called again.
 const namedFor = 5 * time.Second
 
-// A decision is a client's rights in an export. The zero value is none.
+// A decision is a client's rights in an export. The zero value is no decision.
 type decision struct {
 	may   *rights
-	err   error     // the error for the client instead
-	until time.Time // zero: lasts as long as the table
+	err   error     // the error for the client, instead of rights
+	until time.Time // zero: valid as long as the table
 }
 
 // valid reports whether d is a decision and has not expired.
@@ -64,8 +64,8 @@ func (d *decision) valid() bool {
 	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
-// decisions are a connection's decisions in a table, by slot. They do not change: a new decision
-// goes into a copy.
+// decisions are a connection's decisions in a table, by slot. A new decision goes into a copy, so
+// readers need no lock.
 type decisions struct {
 	t  *table
 	of []decision
@@ -86,14 +86,14 @@ func memoOf(c *transport.Call) *memo {
 	if m, ok := c.Memo.Load().(*memo); ok {
 		return m
 	}
-	c.Memo.CompareAndSwap(nil, &memo{began: time.Now()}) // or another call has stored one meanwhile
+	c.Memo.CompareAndSwap(nil, &memo{began: time.Now()}) // unless another call has stored a memo
 	return c.Memo.Load().(*memo)
 }
 
 // rights returns the caller's rights in entry e of its table. Errors: NFS3ERR_ACCES if no rule
-// matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX while its name is being
-// looked up. It allocates nothing once the connection has a decision. The decisions also show which
-// exports it uses (monitoring.go).
+// matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX while the client's name
+// is being looked up. It allocates nothing once the connection has a decision. The decisions also
+// show which exports the connection uses (monitoring.go).
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions
@@ -121,7 +121,7 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	return d.may, d.err
 }
 
-// decide applies the rules; final is false while a name is being looked up.
+// decide applies the rules; final is false while the client's name is being looked up.
 func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	addr, ok := addrOf(c.Remote)
 	if !ok {
@@ -150,7 +150,7 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	return d, true
 }
 
-// addrOf returns a client's address, IPv4 in its own form.
+// addrOf returns a client's address; an IPv4 address has its 4-byte form.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	switch a := a.(type) {
 	case *net.TCPAddr:
@@ -161,15 +161,15 @@ func addrOf(a net.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// nameWait bounds a MNT's wait for its client's names, because MOUNT has no status for "later".
-// nameWaits bounds the waiting MNTs: each occupies a worker.
+// nameWait bounds a MNT's wait for the client's names, because MOUNT has no status for a later
+// retry. nameWaits bounds the number of waiting MNTs, because each occupies a worker.
 const (
 	nameWait  = 6 * time.Second
 	namePoll  = 10 * time.Millisecond
 	nameWaits = 8
 )
 
-// rightsInTime is rights for a call that may wait.
+// rightsInTime is rights for a call that may wait for the client's name.
 func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 	may, err := s.rights(c, e)
 	if !errors.Is(err, ErrBusy) {
@@ -189,13 +189,13 @@ func (s *Server) rightsInTime(c *transport.Call, e *entry) (*rights, error) {
 }
 
 // above returns the first export above path p that the caller may use, with its path there and the
-// caller's rights. It has been entered. As with mountd, a caller without access to the nearest one
-// may have access to another above it.
+// caller's rights. The caller has to leave the export. As with mountd, a caller without access to
+// the nearest export may have access to another export above it.
 func (s *Server) above(c *transport.Call, p string) (e *entry, at string, may *rights, err error) {
 	err = nfs3.ErrNoEnt
 	for i, outer := range s.table.Load().above(p) {
 		if !outer.e.x.enter() {
-			return s.above(c, p) // a new table has replaced this one
+			return s.above(c, p) // a new table has replaced the table just read
 		}
 		var why error
 		if may, why = s.rightsInTime(c, outer.e); why == nil {

@@ -17,15 +17,16 @@ type lateListener struct {
 	// Set once.
 	open func() (rnic.Listener, error)
 	at   netip.AddrPort
-	note func(at netip.Addr, err error) // reports success after a first failure; may be nil
-	done chan struct{}                  // Close closes it
+	note func(at netip.Addr, err error) // reports success after an earlier failure; may be nil
+	done chan struct{}                  // closed by Close
 
 	mu     sync.Mutex    // guards all below
 	l      rnic.Listener // nil: not open yet
 	closed bool
 }
 
-// listenRoCE returns the listener for l.RoCE, and the error of the first attempt to open it.
+// listenRoCE returns the listener for l.RoCE, and the error from the first attempt to open that
+// listener.
 func listenRoCE(dev *rnic.Device, l *Listen) (*lateListener, error) {
 	at, _ := net.ResolveUDPAddr("udp", l.RoCE) // open fails with the same error
 	late := &lateListener{at: at.AddrPort(), note: l.RoCEUnserved, done: make(chan struct{}),
@@ -33,7 +34,7 @@ func listenRoCE(dev *rnic.Device, l *Listen) (*lateListener, error) {
 	return late, late.try()
 }
 
-// try opens the listener, unless it was closed.
+// try opens the listener, unless Close was called.
 func (l *lateListener) try() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +58,7 @@ func (l *lateListener) opened() rnic.Listener {
 
 func (l *lateListener) isOpen() bool { return l.opened() != nil }
 
-// Accept returns the next connection request, once there is a listener.
+// Accept waits for the listener, and returns its next connection request.
 func (l *lateListener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	for l.opened() == nil {
 		select {

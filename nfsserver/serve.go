@@ -21,26 +21,26 @@ type Listen struct {
 	TCP  string // address of ONC RPC over TCP, such as "127.0.0.1:2049"; "": off
 	RDMA string // address of RPC-over-RDMA over iWARP, such as "127.0.0.1:20049"; "": off
 
-	// TCPOn and RDMAOn replace TCP and RDMA if set: listeners of transport.ListenOn. The Service
+	// TCPOn and RDMAOn, listeners of transport.ListenOn, replace TCP and RDMA if set. The Service
 	// closes them, and so does a failing Start.
 	TCPOn, RDMAOn net.Listener
 
 	// RoCE is the address of RPC-over-RDMA over RoCEv2, such as "127.0.0.1:20049"; "": off. The
-	// port is a service port and may equal RDMA's: on the wire RoCE uses UDP port 4791, one for
-	// each address of a host. With RoCEOptional a Server starts without RoCE while it is
-	// unavailable, and retries; see Service.RoCEErr. Without RoCEOptional it does so only if this
-	// machine lacks the address.
+	// port is a service port and may equal RDMA's: on the wire RoCE uses UDP port 4791, which each
+	// address of a host has once. With RoCEOptional a Server starts without an unavailable RoCE,
+	// and retries; see Service.RoCEErr. Without RoCEOptional it retries only if this machine lacks
+	// the address, and otherwise fails.
 	RoCE         string
 	RoCEOptional bool
 	RoCEState    string // see roce.Options.State
 
-	// RoCEUnserved is called for addresses of this host without RoCE, if others have it: see
-	// roce.Options.Unserved. It is called with a nil error once an initially unavailable RoCE
+	// RoCEUnserved is called for addresses of this host without RoCE, if other addresses have RoCE:
+	// see roce.Options.Unserved. It is called with a nil error once an initially unavailable RoCE
 	// address is served.
 	RoCEUnserved func(at netip.Addr, err error)
 
-	// Programs are served at all addresses besides NFS and MOUNT, to callers that these admit.
-	// Their lanes, if any, have the Server's Names.
+	// Programs are served at all addresses in addition to NFS and MOUNT, to callers that these two
+	// admit. The Programs' lanes, if any, have the Server's Names.
 	Programs []*transport.Program
 
 	Device rnic.DeviceConfig // of both RDMA providers
@@ -52,7 +52,7 @@ type Service struct {
 	// Set once; nil: off.
 	TCPAddr, RDMAAddr, RoCEAddr net.Addr
 
-	RoCEErr error // set once: of the first attempt at RoCE, which is retried; see RoCEServed
+	RoCEErr error // set once: from the first attempt at RoCE, which is retried; see RoCEServed
 
 	roce   *lateListener // nil: off
 	srv    *Server
@@ -63,7 +63,7 @@ type Service struct {
 	devices []*rnic.Device // set once: iWARP and RoCE, if on
 }
 
-// Start serves s at all addresses of l, or at none.
+// Start serves s at all addresses of l, or returns an error and serves none.
 func (s *Server) Start(l Listen) (*Service, error) {
 	programs := s.Programs()
 	for _, p := range l.Programs {
@@ -112,7 +112,7 @@ func (s *Server) Start(l Listen) (*Service, error) {
 		dev := roce.OpenWith(l.Device, roce.Options{State: l.RoCEState, Unserved: l.RoCEUnserved})
 		v.devices = append(v.devices, dev)
 		rdma, err := listenRoCE(dev, &l)
-		// Wait for an address that this machine does not have yet, as over TCP.
+		// The machine can get a missing address later, so Start succeeds, as over TCP.
 		if err != nil && !l.RoCEOptional && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return fail(err)
 		}
@@ -133,7 +133,7 @@ func listener(given net.Listener, addr string, log *slog.Logger) (net.Listener, 
 	return transport.ListenConfig{Logger: log}.Listen(addr)
 }
 
-// end reports the end of a serving loop, if it is a failure.
+// end reports the error that ended a serving loop, if it is a failure.
 func (v *Service) end(err error) {
 	if err != nil && !errors.Is(err, transport.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 		v.failed <- err
@@ -143,7 +143,7 @@ func (v *Service) end(err error) {
 // RoCEServed reports whether RoCE is served now.
 func (v *Service) RoCEServed() bool { return v.roce != nil && v.roce.isOpen() }
 
-// Failed delivers the error of a failed serving loop.
+// Failed returns a channel that delivers a failed serving loop's error.
 func (v *Service) Failed() <-chan error { return v.failed }
 
 // Budgets returns the memory budgets and their current use.

@@ -54,45 +54,44 @@ const MaxIO = 1 << 20
 // An Export is a file tree with a name for clients to mount.
 type Export struct {
 	Name string // a clean absolute path
-	// ByPath: Name is the path of FS on this machine. If it is a symbolic link, MNT also accepts
-	// its target (Info.Path), as mountd does.
+	// ByPath: Name is the path of FS on this machine. If the path is a symbolic link, MNT also
+	// accepts the link's target (Info.Path), as mountd does.
 	ByPath bool
 	FS     FS // closed with the Server
-	// Open opens FS, which is nil, while the Server is running. It may take any time, for instance
-	// if a file system does not answer. Until it returns, calls get NFS3ERR_JUKEBOX; if it fails,
-	// MNT gets MNT3ERR_IO, and it is retried.
+	// Open opens FS, which is nil, while the Server is running. Open can take any time, for
+	// instance if a file system does not answer. Until it returns, calls get NFS3ERR_JUKEBOX. If it
+	// fails, MNT gets MNT3ERR_IO, and the Server calls Open again.
 	Open     func() (FS, error)
 	ReadOnly bool // regardless of Rules
-	// Rules list the clients that may use the export, and their options (exports(5)). nil: all
-	// clients may, as Squash says.
+	// Rules list the clients that may use the export, and the clients' options (exports(5)). nil:
+	// all clients may use the export, subject to Squash.
 	Rules *exports.Export
 }
 
 // Options configures a Server.
 type Options struct {
 	Exports []Export
-	// Key authenticates file handles, which are valid as long as the key. Zero: a random key.
+	// Key authenticates file handles. A new Key invalidates all handles. Zero: a random key.
 	Key [KeySize]byte
 	// Squash decides which callers are trusted, and their effective users.
 	Squash Squash
 	// Groups looks up the primary and all groups of a local user; an error means an unknown user.
-	// It is called at most once a minute for each user. nil: FileGroups.
+	// The Server calls Groups at most once a minute for each user. nil: FileGroups.
 	Groups func(uid uint32) (gid uint32, gids []uint32, err error)
-	// AsyncNames answers changes of names and attributes before they are on stable storage, which
-	// RFC 1813 §4.8 does not allow: a machine crash may undo a change already confirmed to a
-	// client. Written data is not affected.
+	// AsyncNames answers changes of names and attributes before they are on stable storage. RFC
+	// 1813 §4.8 does not allow this, because a machine crash can undo a change already confirmed to
+	// a client. Written data is not affected.
 	AsyncNames bool
 	// NoACL omits the NFSACL program: clients see modes only, and set no ACLs.
 	NoACL bool
-	// Names resolves clients' names for Rules. nil: an exports.Names that uses this machine's
-	// resolver.
+	// Names resolves clients' names for Rules. nil: an exports.Names with this machine's resolver.
 	Names exports.Resolver
 	// Auditor receives changes of names and attributes. nil: none.
 	Auditor Auditor
 	// Logger receives lines for an operator: mounts, refused clients, exports that cannot be
-	// opened. It also receives the transport's lines if Listen.RPC has no Logger of its own. In the
-	// long run clients cause at most one line a second of each text. nil: slog.Default();
-	// slog.DiscardHandler silences it.
+	// opened. It also receives the transport's lines if Listen.RPC has no Logger. In the long run
+	// clients cause at most one line a second of each text. nil: slog.Default();
+	// slog.DiscardHandler discards the lines.
 	Logger *slog.Logger
 }
 
@@ -106,24 +105,24 @@ type Server struct {
 	names  exports.Resolver
 	audit  Auditor // nil: no audit
 
-	table atomic.Pointer[table] // the current one
+	table atomic.Pointer[table] // the served exports
 
 	mu      sync.Mutex  // guards all below; Replace holds it throughout
 	retired []*export   // from earlier tables, not closed yet
-	lanes   int         // number of transport lanes so far
+	lanes   int         // number of transport lanes in use or free
 	free    []int       // unused lanes
-	decided tally.Table // decisions by FSs of closed exports
+	decided tally.Table // decisions by the FSs of closed exports
 
 	refused refusedClients
 
 	mounts   mountTable
-	squashed seenTable     // clients with a logged squashed root
+	squashed seenTable     // client-export pairs with a logged squashed root
 	waits    chan struct{} // semaphore for MNTs waiting for names
 	groups   groupTable
 	log      transport.RateLog
 }
 
-// New returns a Server of the exports. It starts no listener: serve its Programs.
+// New returns a Server of the exports. It starts no listener: call Start, or serve the Programs.
 func New(o Options) (*Server, error) {
 	if o.Key == ([KeySize]byte{}) {
 		rand.Read(o.Key[:])

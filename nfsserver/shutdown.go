@@ -18,7 +18,7 @@ const closeWait = 10 * time.Second
 // An exportError reports an export with an unresponsive file system.
 type exportError struct {
 	name, what string
-	cause      error // the reason to stop waiting, or nil
+	cause      error // the reason for the end of the wait, or nil
 }
 
 func (e *exportError) Error() string {
@@ -29,8 +29,8 @@ func (e *exportError) Unwrap() error { return e.cause }
 
 // Shutdown stops accepting calls, lets running calls end until ctx is done, and then closes all
 // connections. Afterwards the Server can be closed, or started again. Calls blocked by an
-// unresponsive file system are abandoned after some seconds: the error names the exports, and Close
-// then leaves them open.
+// unresponsive file system are abandoned after some seconds: the error names their exports, and
+// Close then leaves those exports open.
 func (v *Service) Shutdown(ctx context.Context) error {
 	err := v.rpc.Shutdown(ctx)
 	v.loops.Wait()
@@ -40,7 +40,7 @@ func (v *Service) Shutdown(ctx context.Context) error {
 	}
 	var errs []error
 	for _, x := range v.srv.unclosed() {
-		// A call that was never busy is in no lane.
+		// A call that never became busy is in no lane.
 		if len(stuck.Lanes) == 0 || slices.Contains(stuck.Lanes, x.name) {
 			x.stuck.Store(true)
 			errs = append(errs, &exportError{x.name, "calls are left behind", err})
@@ -52,9 +52,8 @@ func (v *Service) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close closes the exported FSs. No listener may serve them any more. An FS with abandoned calls
-// stays open. An FS that does not close in time is left as it is. Neither keeps the others from
-// being closed.
+// Close closes the exported FSs. No listener may serve the FSs any more. An FS with abandoned calls
+// stays open, and Close does not wait for an FS that takes too long. It closes all other FSs.
 func (s *Server) Close() error {
 	list := s.unclosed()
 	closed := make([]chan error, len(list))

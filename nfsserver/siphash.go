@@ -18,8 +18,8 @@ func newSipKey(b *[KeySize]byte) sipKey {
 // short-input PRF", §2).
 type sipState struct{ v0, v1, v2, v3 uint64 }
 
-// A round is mix and then cross. They are two functions on values, so that the compiler inlines
-// them with the words in registers.
+// A round is mix and then cross. Two functions on values let the compiler inline both, with the
+// words in registers.
 
 func (s sipState) mix() sipState {
 	s.v0 += s.v1
@@ -39,7 +39,7 @@ func (s sipState) cross() sipState {
 	return s
 }
 
-// sum returns SipHash-2-4 of b.
+// sum returns b's SipHash-2-4 under k.
 func (k sipKey) sum(b []byte) uint64 {
 	s := sipState{
 		k.k0 ^ 0x736f6d6570736575, k.k1 ^ 0x646f72616e646f6d,

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// status returns the nfsstat3 (RFC 1813 §2.6) of an error.
+// status returns an error's nfsstat3 (RFC 1813 §2.6).
 func status(err error) nfs3.Status {
 	if err == nil {
 		return nfs3.OK
@@ -42,7 +42,7 @@ func status(err error) nfs3.Status {
 	return nfs3.ErrIO
 }
 
-// statusOfErrno lists the errors with a status of their own.
+// statusOfErrno maps the errors that have their own nfsstat3.
 var statusOfErrno = map[syscall.Errno]nfs3.Status{
 	syscall.EPERM: nfs3.ErrPerm, syscall.ENOENT: nfs3.ErrNoEnt, syscall.EIO: nfs3.ErrIO, syscall.ENXIO: nfs3.ErrNXIO,
 	syscall.EACCES: nfs3.ErrAcces, syscall.EEXIST: nfs3.ErrExist, syscall.EXDEV: nfs3.ErrXDev, syscall.ENODEV: nfs3.ErrNoDev,
@@ -51,7 +51,7 @@ var statusOfErrno = map[syscall.Errno]nfs3.Status{
 	syscall.ENAMETOOLONG: nfs3.ErrNameTooLong, syscall.ENOTEMPTY: nfs3.ErrNotEmpty, syscall.EDQUOT: nfs3.ErrDQuot,
 	syscall.ESTALE: nfs3.ErrStale, syscall.EOPNOTSUPP: nfs3.ErrNotSupp, syscall.ENOSYS: nfs3.ErrNotSupp,
 	syscall.ELOOP: nfs3.ErrInval,
-	// In use, or running as a program: refused, because a retry would not help.
+	// A file in use, or running as a program: ACCES, because a retry would not help.
 	syscall.EBUSY: nfs3.ErrAcces, syscall.ETXTBSY: nfs3.ErrAcces,
 	// Temporary errors: the client should retry.
 	syscall.EAGAIN: nfs3.ErrJukebox, syscall.ETIMEDOUT: nfs3.ErrJukebox, syscall.ENOMEM: nfs3.ErrJukebox,

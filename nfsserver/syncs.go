@@ -11,10 +11,10 @@ import (
 // An FS reports a failed write-back once, to the first caller of Sync. So two calls that sync one
 // object MUST NOT call Sync separately: the second would get nil, and its client would take lost
 // data to be safe. In a syncTable the calls that arrive during a sync wait for its end, share one
-// further sync, and share its error. This also makes fewer syncs.
+// further sync, and share that sync's error. Sharing also saves syncs.
 type syncTable struct {
-	// Guards all below and every syncing. It is released while a file system syncs, so a hanging
-	// disk delays only the calls for the same object.
+	// Guards the other fields, and each syncing. mu is released while a file system syncs, so a
+	// hanging disk delays only the calls for the same object.
 	mu   sync.Mutex
 	busy map[Ref]*syncing
 	free []*syncing // for reuse
@@ -26,23 +26,23 @@ type syncing struct {
 	calls       int
 	running     bool
 	full        bool   // the next sync includes attributes
-	begun, done uint64 // counts of syncs
+	begun, done uint64 // counts of begun and completed syncs
 	failed      uint64 // number of the last failed sync
-	err         error  // its error
+	err         error  // the last failed sync's error
 }
 
 const spareSyncs = 64
 
-// sync runs run for key at least once after it was itself called, and returns its error. run gets
-// dataOnly only if all calls that share it do.
+// sync makes at least one call of run for key that begins after sync does, and returns that call's
+// error. dataOnly is passed on only if all sharing calls set it.
 func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.enter(key)
 	defer t.leave(key, s)
 	s.full = s.full || !dataOnly
-	mine := s.begun + 1 // the next to begin: a running one may have begun too early
-	// The first call that finds no sync running leads one for all waiting calls, also for those
+	mine := s.begun + 1 // the next sync: a running sync may have begun too early
+	// The first call that finds no running sync leads a sync for all waiting calls, including those
 	// that arrived later.
 	for s.done < mine {
 		if s.running {
@@ -59,7 +59,7 @@ func (t *syncTable) sync(key Ref, dataOnly bool, run func(dataOnly bool) error) 
 
 // lead runs the next sync, with mu unlocked.
 func (t *syncTable) lead(s *syncing, run func(dataOnly bool) error) {
-	// The error stays if run panics: waiting calls must not take a panic for success.
+	// The error stays if run panics, so waiting calls do not take a panic for success.
 	var err error = nfs3.ErrIO // until run returns
 	dataOnly := !s.full
 	s.running, s.full = true, false
@@ -77,7 +77,7 @@ func (t *syncTable) lead(s *syncing, run func(dataOnly bool) error) {
 	err = run(dataOnly)
 }
 
-// enter returns the syncing of key with one more call; mu is held.
+// enter returns key's syncing, and counts one more call in it; mu is held.
 func (t *syncTable) enter(key Ref) *syncing {
 	s := t.busy[key]
 	if s == nil {
@@ -96,7 +96,7 @@ func (t *syncTable) enter(key Ref) *syncing {
 	return s
 }
 
-// leave is the opposite of enter. The last call returns s to free; mu is held.
+// leave undoes enter. The last call returns s to free; mu is held.
 func (t *syncTable) leave(key Ref, s *syncing) {
 	if s.calls--; s.calls > 0 {
 		return
@@ -109,8 +109,8 @@ func (t *syncTable) leave(key Ref, s *syncing) {
 }
 
 // stable brings an object to stable storage. A failure may have lost data of earlier UNSTABLE
-// writes, by any client. A new verifier makes their clients send it again. It is stored before any
-// call that shared the sync, or came later, returns its result.
+// writes, by any client. So stable stores a new verifier, which makes the clients resend that data,
+// before any call that shared the sync, or came later, returns its result.
 func (x *export) stable(r *Ref, dataOnly bool) error {
 	return x.syncs.sync(*r, dataOnly, func(dataOnly bool) error {
 		err := x.fs.Sync(*r, dataOnly)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// maxUsers is the most users remembered for a connection: the most recent callers.
+// maxUsers is the most users remembered for a connection; the least recent is dropped first.
 const maxUsers = 32
 
 // A User is a user claimed in a client's calls (AUTH_SYS), before squashing.
@@ -20,10 +20,10 @@ type User struct {
 	UID       uint32
 	Anonymous bool // AUTH_NONE: no UID
 	Calls     uint64
-	Idle      time.Duration // since its newest call, or less for the connection's newest user
+	Idle      time.Duration // since the user's newest call; less for the connection's newest user
 }
 
-// userKey is a user as one number: its uid, or anonymous.
+// userKey is a user as one number: the uid, or anonymous.
 type userKey uint64
 
 const anonymous userKey = 1 << 32
@@ -40,17 +40,17 @@ func userOf(c *transport.Call) userKey {
 type userCalls struct {
 	key   userKey // set once
 	calls atomic.Uint64
-	// Time of its last call after usersEpoch; guarded by users.mu. It is set when another user
-	// calls.
+	// Time of the user's last call after usersEpoch; guarded by users.mu. It is set when a call
+	// from another user follows.
 	last time.Duration
 }
 
-// usersEpoch is the origin of times: reading a monotonic duration is faster than reading a time.
+// usersEpoch is the origin of times, because reading a monotonic duration is faster than a time.
 var usersEpoch = time.Now()
 
-// users are a connection's users. Most calls come from the same user as the call before. They cost
-// two atomic operations on the connection's own memory, no lock and no clock. The zero value is
-// ready.
+// users are a connection's users. Most calls have the same user as the previous call. Such a call
+// costs two atomic operations on the connection's own memory, but no lock and no clock. The zero
+// value is ready.
 type users struct {
 	newest atomic.Pointer[userCalls]
 
@@ -68,7 +68,7 @@ func (u *users) count(key userKey) {
 	n.calls.Add(1)
 }
 
-// change makes a user the newest one.
+// change makes a user the newest, and returns the user's counter.
 func (u *users) change(key userKey) *userCalls {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,8 +95,8 @@ func (u *users) change(key userKey) *userCalls {
 	return n
 }
 
-// list describes the users, newest first, and the number of dropped users' calls. The newest has
-// been idle as long as its connection.
+// list describes the users, newest first, and returns the number of dropped users' calls. The
+// newest user has been idle as long as the connection: for idle.
 func (u *users) list(idle time.Duration) (list []User, other uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

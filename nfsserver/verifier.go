@@ -10,11 +10,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A writeVerifier belongs to one export, so a failing disk makes only its own clients write again.
+// A writeVerifier belongs to one export, so a failing disk makes only that export's clients resend.
 type writeVerifier struct{ v atomic.Uint64 }
 
-// renew changes the verifier, so clients send their uncommitted data again (RFC 1813 §3.3.7). It is
-// called at each start, and when the export's stable storage has failed.
+// renew changes the verifier, so clients resend their uncommitted data (RFC 1813 §3.3.7). It is
+// called at each start, and after a failure of the export's stable storage.
 func (w *writeVerifier) renew() {
 	var b [8]byte
 	rand.Read(b[:])
