@@ -1,4 +1,4 @@
-// Calls to clients: GRANTED, repeated until it is answered, and the results of messages.
+// Calls to clients: GRANTED, repeated until the client answers, and the results of messages.
 
 package nlm
 
@@ -16,9 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// The server calls a client only at the address it called from, and at the port its port mapper
-// reports. Each client has a goroutine that makes its calls one after another and ends with its
-// queue. So a silent client delays no other.
+// The server calls a client only at the address from which the client called, and at the port that
+// the client's port mapper reports. Each client has a goroutine that makes the client's calls
+// sequentially and ends with its queue. So an unresponsive client delays no other client.
 
 // callers holds the calling goroutines, by client.
 type callers struct {
@@ -32,7 +32,7 @@ type caller struct {
 	queue []outgoing
 }
 
-// An outgoing is one call to a client: GRANTED for waiter, or (waiter nil) the result of a message.
+// An outgoing is one call to a client: GRANTED for waiter, or (nil waiter) the result of a message.
 type outgoing struct {
 	waiter *waiter
 	proc   uint32
@@ -41,7 +41,7 @@ type outgoing struct {
 
 // Queue bounds.
 const (
-	maxResults = 64      // queued for one client, besides its waiters
+	maxResults = 64      // queued for one client, in addition to GRANTED for its waiters
 	maxCallers = 1 << 10 // clients called at once for results alone
 )
 
@@ -52,17 +52,17 @@ const (
 	backoffMax  = 30 * time.Second
 )
 
-// callGranted queues GRANTED for the client of w, which now holds its lock. The file is locked.
+// callGranted queues GRANTED for w's client; w now holds the lock. The file's mu is held.
 func (s *Service) callGranted(w *waiter) { s.enqueue(w.owner.host.key, outgoing{waiter: w}) }
 
-// callResult queues the result of a message. It drops the result if too many are queued: the client
-// then sends its message again.
+// callResult queues the result of a message. With too many results queued it drops the result, and
+// the client then sends its message again.
 func (s *Service) callResult(k hostKey, proc uint32, result []byte) {
 	s.enqueue(k, outgoing{proc: proc, result: result})
 }
 
-// enqueue queues a call, and starts the client's goroutine if it has none. Until Close no GRANTED
-// is dropped: the ledger's bounds limit the waiters.
+// enqueue queues a call, and starts the client's goroutine if none runs. Until Close no GRANTED is
+// dropped, because the ledger's bounds limit the waiters.
 func (s *Service) enqueue(k hostKey, m outgoing) {
 	g := &s.callers
 	g.mu.Lock()
@@ -92,7 +92,7 @@ func (c *caller) results() (n int) {
 	return n
 }
 
-// next takes the next call from the queue, and forgets a caller with an empty queue.
+// next takes the next call from c's queue. If the queue is empty, next removes c from g.
 func (g *callers) next(c *caller) (m outgoing, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,8 +105,8 @@ func (g *callers) next(c *caller) (m outgoing, ok bool) {
 	return m, true
 }
 
-// callLoop makes one client's calls until its queue is empty. It repeats an unanswered GRANTED,
-// because the client holds the lock without knowing.
+// callLoop makes one client's calls until the queue is empty. It repeats an unanswered GRANTED,
+// because the client holds the lock without knowing about the grant.
 func (s *Service) callLoop(c *caller) {
 	var rpc *transport.Client
 	hangUp := func() {
@@ -143,7 +143,7 @@ func (s *Service) callLoop(c *caller) {
 	}
 }
 
-// wanted reports whether the call is still needed: a GRANTED is not, once its waiter has ended.
+// wanted reports whether the call is still needed: a GRANTED is needed until its waiter has ended.
 func (m *outgoing) wanted() bool {
 	w := m.waiter
 	if w == nil {
@@ -205,8 +205,8 @@ func (s *Service) send(rpc *transport.Client, m outgoing) error {
 	return nil
 }
 
-// confirm ends a granted waiter after the reply to GRANTED: its client took the lock, or does not
-// want it. A waiter ended by a client's call meanwhile stays as that call left it.
+// confirm ends a granted waiter after the reply to GRANTED. The client has taken the lock, or does
+// not want the lock. If another call from the client has ended the waiter, confirm changes nothing.
 func (s *Service) confirm(w *waiter, wanted bool) {
 	f := s.lockFile(w.file.key)
 	defer s.unlockFile(f)
@@ -220,7 +220,7 @@ func (s *Service) confirm(w *waiter, wanted bool) {
 	f.grant()
 }
 
-// granted decodes a result's status and drops the rest.
+// granted decodes a result's status and discards the rest.
 type granted nlm4.Status
 
 func (g *granted) DecodeXDR(d *xdr.Decoder) {
@@ -234,7 +234,7 @@ type encoded []byte
 
 func (b encoded) EncodeXDR(e *xdr.Encoder) { e.Raw(b) }
 
-// void decodes no results, and ignores any there are.
+// void decodes no results, and ignores any result bytes.
 type void struct{}
 
 func (void) EncodeXDR(*xdr.Encoder) {}

@@ -13,22 +13,22 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A request is a call about a file's bytes, after its parts were looked up and checked.
+// A request is a call about a file's byte range, after file and owner were looked up and checked.
 type request struct {
 	svc    *Service
 	target nfsserver.Target
-	owner  *owner // with a reference, which on drops; nil: the owner has nothing
+	owner  *owner // with a reference, which on releases; nil: the owner holds nothing
 	span
 	exclusive bool
 }
 
-// on looks up the file, the owner and the range of a lock, and runs do with them. With known it
-// creates no owner: do gets a nil owner if the owner has nothing here.
+// on looks up a lock's file, owner and range, and runs do with them. With known, on creates no
+// owner: do gets a nil owner if the owner holds nothing here.
 func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do func(*request) nlm4.Status) (st nlm4.Status) {
 	if l.Offset > lastByte {
 		return nlm4.FBig
 	}
-	// A range beyond the last byte ends with it, as fcntl(2) on a client expects.
+	// A range beyond the last byte ends at the last byte, as a client's fcntl(2) expects.
 	q := request{svc: s, span: span{l.Offset, l.Offset + l.Length - 1}, exclusive: exclusive}
 	if l.Length == 0 || q.end < q.start || q.end > lastByte {
 		q.end = lastByte
@@ -58,8 +58,8 @@ func (q *request) lockFile() *file {
 }
 
 // mayLock checks the caller's right to lock the file at all. For each kind of lock the caller must
-// be able to read the file, or own it, as with Linux's server. The client opened the file and
-// checked its user's rights then.
+// be able to read the file, or own it, as with Linux's server. The client has checked its user's
+// other rights when it opened the file.
 func (q *request) mayLock() error {
 	t := &q.target
 	a, err := t.FS.Getattr(t.Ref)
@@ -80,7 +80,7 @@ func (q *request) mayLock() error {
 	return err
 }
 
-// test is TEST: it returns the first conflicting lock.
+// test does TEST: it returns the first conflicting lock.
 func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	res := nlm4.TestRes{Cookie: a.Cookie, Status: nlm4.DeniedGracePeriod}
 	if s.Grace() > 0 {
@@ -102,8 +102,8 @@ func (s *Service) test(c *transport.Call, a *nlm4.TestArgs) nlm4.TestRes {
 	return res
 }
 
-// firstConflict returns the first lock conflicting with a request, or nil. For a local program's
-// lock the owner is unknown and stays empty.
+// firstConflict returns the first lock conflicting with a request, or nil. The owner of a local
+// program's lock is unknown, so the result's owner stays empty.
 func (f *file) firstConflict(q *request) (*nlm4.Holder, error) {
 	if h := f.locks.conflict(q.owner, q.span, q.exclusive); h != nil {
 		return &nlm4.Holder{Exclusive: h.exclusive, Svid: h.owner.key.svid, Owner: []byte(h.owner.key.object),
@@ -119,7 +119,7 @@ func (f *file) firstConflict(q *request) (*nlm4.Holder, error) {
 	return &nlm4.Holder{Exclusive: kind == nfsserver.Exclusive, Offset: start, Length: wireLength(span{start, end})}, nil
 }
 
-// wireLength is a span's length in messages; 0 means "to the end of the file".
+// wireLength returns a span's length for messages; 0 means "to the end of the file".
 func wireLength(s span) uint64 {
 	if s.end == lastByte {
 		return 0
@@ -127,7 +127,7 @@ func wireLength(s span) uint64 {
 	return s.end - s.start + 1
 }
 
-// lock is LOCK and, for a client without monitoring, NM_LOCK. It counts the result.
+// lock does LOCK and, for a client without monitoring, NM_LOCK. It counts the result.
 func (s *Service) lock(c *transport.Call, a *nlm4.LockArgs, monitored bool) nlm4.Status {
 	return s.tally.note(s.tryLock(c, a, monitored))
 }
@@ -145,8 +145,8 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 		if err := q.mayLock(); err != nil {
 			return status(err)
 		}
-		// Record the client before it has the lock, so that every client with locks is notified
-		// after our restart.
+		// Record the client before it gets the lock, so that every client with locks is notified
+		// after a restart of this server.
 		if monitored {
 			if err := s.monitor.watch(hk); err != nil {
 				s.log.Warn("no locks: the client cannot be kept", "error", err)
@@ -160,9 +160,9 @@ func (s *Service) tryLock(c *transport.Call, a *nlm4.LockArgs, monitored bool) n
 	})
 }
 
-// reclaimLate is a reclaiming LOCK after the grace period. It grants only a lock already held by
-// the owner: after a restart notice a client reclaims every lock it knows, also those granted
-// since. It refuses all others.
+// reclaimLate does a reclaiming LOCK after the grace period. It grants only a lock that the owner
+// already holds: after a restart notice a client reclaims all its locks, including those granted
+// since the restart. It refuses all other locks.
 func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner != nil {
@@ -177,8 +177,8 @@ func (s *Service) reclaimLate(c *transport.Call, a *nlm4.LockArgs) nlm4.Status {
 	})
 }
 
-// inTime reports whether a host can lock now: during the grace period it can only reclaim, and only
-// if it had locks in the last run; afterwards it can only take new locks.
+// inTime reports whether a host can lock now. During the grace period the host can only reclaim,
+// and only if it had locks in the last run. Afterwards it can only take new locks.
 func (s *Service) inTime(hk hostKey, reclaim bool) bool {
 	grace := s.Grace() > 0
 	return grace == reclaim && (!grace || s.monitor.mayReclaim(hk))
@@ -189,7 +189,7 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 	if err := f.open(q.target.Locks, q.owner.host); err != nil {
 		return status(err)
 	}
-	f.endGranted(q.owner, q.span) // the client may retry after BLOCKED and hold the lock by now
+	f.endGranted(q.owner, q.span) // a client that retries after BLOCKED may hold the lock already
 	err := f.acquire(q.owner, q.span, q.exclusive)
 	w := f.find(q.owner, q.span, q.exclusive)
 	if errors.Is(err, errConflict) {
@@ -202,7 +202,7 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 		if w != nil {
 			f.drop(w)
 		}
-		f.grant() // others, if an exclusive lock became a shared one
+		f.grant() // others may share a lock that was exclusive before
 		return nlm4.Granted
 	case !errors.Is(err, errConflict) && !isForeign(err):
 		return status(err)
@@ -212,7 +212,7 @@ func (f *file) lock(q *request, a *nlm4.LockArgs) nlm4.Status {
 		if st := f.enqueue(q, a, isForeign(err)); st != nlm4.Blocked {
 			return st
 		}
-	// The waits of local programs may have closed a circle since the client last asked.
+	// Local programs' waits may have closed a circle since the client last asked.
 	case !f.svc.waits.wait(w, f.svc.programs(isForeign(err))):
 		f.drop(w)
 		return nlm4.Deadlock
@@ -241,8 +241,8 @@ func (f *file) enqueue(q *request, a *nlm4.LockArgs, foreign bool) nlm4.Status {
 	return nlm4.Blocked
 }
 
-// cancel is CANCEL: the client stops waiting. A lock granted meanwhile, without its knowledge, is
-// taken back.
+// cancel does CANCEL: the client stops waiting. It takes back a lock granted in the meantime, if
+// the client does not know of the grant.
 func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	return s.on(c, &a.Lock, a.Exclusive, true, func(q *request) nlm4.Status {
 		if q.owner == nil {
@@ -263,8 +263,8 @@ func (s *Service) cancel(c *transport.Call, a *nlm4.CancelArgs) nlm4.Status {
 	})
 }
 
-// unlock is UNLOCK. Releasing unlocked bytes is no error: the reply to an earlier UNLOCK may have
-// been lost.
+// unlock does UNLOCK. To release unlocked bytes is no error, because the reply to an earlier UNLOCK
+// may have been lost.
 func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 	return s.on(c, &a.Lock, false, true, func(q *request) nlm4.Status {
 		if q.owner == nil {
@@ -281,7 +281,7 @@ func (s *Service) unlock(c *transport.Call, a *nlm4.UnlockArgs) nlm4.Status {
 	})
 }
 
-// status maps an error to its nlm4_stats.
+// status returns an error's nlm4_stats.
 func status(err error) nlm4.Status {
 	switch {
 	case err == nil:
@@ -289,7 +289,7 @@ func status(err error) nlm4.Status {
 	case errors.Is(err, nfsserver.ErrStale), errors.Is(err, syscall.ESTALE):
 		return nlm4.StaleFH
 	case errors.Is(err, nfsserver.ErrBusy):
-		return nlm4.DeniedGracePeriod // clients retry after it
+		return nlm4.DeniedGracePeriod // clients retry after the grace period
 	case errors.Is(err, syscall.EROFS):
 		return nlm4.ROFS
 	case errors.Is(err, errNoLocks), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE),

@@ -12,9 +12,9 @@ import (
 // NLM4_DEADLCK (RFC 1813 §6.1.4) and does not wait. Processes of one machine get EDEADLK from
 // fcntl(2) likewise. Linux 6.1's server does the same; 6.12 lets both requests wait.
 //
-// Local programs take part in circles as far as the kernel lists them. If a local program closes a
-// circle, the kernel does not notice: our locks belong to an open file description, which it does
-// not follow. The next client to retry then gets the error.
+// Local programs take part in circles as far as the kernel lists their locks. The kernel does not
+// notice a local program that closes a circle, because the server's locks belong to an open file
+// description, which the kernel does not follow. The next client that retries then gets the error.
 //
 // An owner is a process on its client. Another thread of that process may release a lock while one
 // thread waits; clients do not report this. fcntl(2) also treats such a process as waiting.
@@ -28,12 +28,13 @@ func (g *waitGraph) init() {
 	g.waits, g.files = map[*owner][]*waiter{}, map[inode]*file{}
 }
 
-// maxLooks bounds the locks visited by one search, because other requests wait for its end. A
-// circle beyond the bound stays undetected until a client gives up.
+// maxLooks bounds the locks visited by one search, because other requests wait for the search's
+// end. A circle beyond the bound stays undetected until a client gives up.
 const maxLooks = 32 << 10
 
-// wait adds a waiter and returns true, or returns false if the waiter closes a circle. It removes a
-// waiter found in a circle when checked again. p are the local programs to consider; nil: none.
+// wait adds a waiter and returns true, or returns false if the waiter closes a circle. If a waiter
+// already added is now in a circle, wait removes it. p are the local programs to consider; nil:
+// none.
 func (g *waitGraph) wait(w *waiter, p *programs) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,17 +48,17 @@ func (g *waitGraph) wait(w *waiter, p *programs) bool {
 	return true
 }
 
-// A step is one request on a search's path: an owner's (pid 0), or a local program's (owner nil).
+// A step is one request on a search's path, by an owner (pid 0) or by a local program (nil owner).
 type step struct {
 	owner     *owner
 	pid       int
-	file      *file // nil: clients have no locks on it
+	file      *file // nil: clients have no locks on the file
 	inode     inode
 	exclusive bool
 	span
 }
 
-// stepOf copies the parts of w, so the search needs no lock of its file.
+// stepOf copies the fields of w that a search needs, so the search needs no file lock.
 func stepOf(w *waiter) step {
 	return step{owner: w.owner, file: w.file, inode: w.file.inode, exclusive: w.exclusive, span: w.span}
 }
@@ -109,7 +110,7 @@ func (s *search) clients(at *step) bool {
 		s.owners[h.owner] = true
 		found = append(found, h.owner)
 	}
-	for _, o := range found { // append to next may move *at, so it is not used any more
+	for _, o := range found { // append to next can move *at, so do not use at below
 		for _, w := range s.graph.waits[o] {
 			s.next = append(s.next, stepOf(w))
 		}
@@ -138,14 +139,14 @@ func (s *search) others(at step) {
 	}
 }
 
-// end removes a waiter after its wait.
+// end removes a waiter from the graph after its wait.
 func (g *waitGraph) end(w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.remove(w)
 }
 
-// remove is end with mu held.
+// remove does the work of end; mu is held.
 func (g *waitGraph) remove(w *waiter) {
 	left := slices.DeleteFunc(g.waits[w.owner], func(o *waiter) bool { return o == w })
 	if len(left) == 0 {
@@ -155,14 +156,14 @@ func (g *waitGraph) remove(w *waiter) {
 	g.waits[w.owner] = left
 }
 
-// change runs do on the locks of f under mu, so no search reads them meanwhile. f.mu is held.
+// change runs do on f's locks under mu, so no search reads the locks meanwhile. f.mu is held.
 func (g *waitGraph) change(f *file, do func(*lockset)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	do(&f.locks)
 }
 
-// open registers a file under its inode; a zero inode is not listed by the kernel.
+// open registers a file under its inode; the kernel lists no locks of a zero inode.
 func (g *waitGraph) open(f *file, i inode) {
 	if i == (inode{}) {
 		return
@@ -172,7 +173,7 @@ func (g *waitGraph) open(f *file, i inode) {
 	f.inode, g.files[i] = i, f
 }
 
-// shut is the opposite of open.
+// shut undoes open.
 func (g *waitGraph) shut(f *file) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

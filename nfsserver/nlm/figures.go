@@ -25,7 +25,7 @@ type Figures struct {
 // tally counts lock requests by result.
 type tally struct{ granted, blocked, denied, lost atomic.Uint64 }
 
-// note counts the reply to a request, and returns it.
+// note counts the reply to a request, and returns the reply.
 func (t *tally) note(st nlm4.Status) nlm4.Status {
 	switch st {
 	case nlm4.Granted:

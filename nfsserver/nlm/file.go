@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A fileKey names a file for as long as it exists.
+// A fileKey names a file for as long as the file exists.
 type fileKey struct {
 	export string
 	ref    nfsserver.Ref
@@ -27,10 +27,10 @@ type file struct {
 
 	users int // guarded by Service.mu: calls using the file, or waiting for mu
 
-	// Guards all below. It is held during calls to the file system, so a hanging file system delays
-	// the calls on this file and no others.
+	// Guards the fields below. mu is held during calls to the file system, so a hanging file system
+	// delays only the calls on this file.
 	mu      sync.Mutex
-	host    *host                // charged for the file; nil: it is not open
+	host    *host                // charged for the open file; nil: the file is not open
 	kernel  nfsserver.FileLocks  // nil: not open, or no other program can lock the file
 	local   nfsserver.LocalLocks // kernel, if the file is on this machine; otherwise nil
 	inode   inode                // from local; also changes under waitGraph.mu
@@ -40,7 +40,8 @@ type file struct {
 }
 
 // A waiter is a blocking request. It first waits in its file's queue. Once granted it holds the
-// lock, and its client is called until it confirms. Removing a waiter from file.waiters ends it.
+// lock, and the server calls its client until the client confirms. Removal from file.waiters ends
+// the waiter.
 type waiter struct {
 	// Set once.
 	file *file
@@ -58,10 +59,10 @@ type waiter struct {
 // errConflict: another client's lock conflicts.
 var errConflict = errors.New("conflicting lock")
 
-// errNoLocks: the request would exceed a bound.
+// errNoLocks: the request would exceed a limit on locks.
 var errNoLocks = errors.New("too many locks")
 
-// open opens the file's locks toward other programs, and charges the file to h. locks is nil if no
+// open opens the file's locks against other programs, and charges the file to h. locks is nil if no
 // other program can lock the file.
 func (f *file) open(locks nfsserver.Locker, h *host) error {
 	if f.host != nil {
@@ -87,7 +88,7 @@ func (f *file) open(locks nfsserver.Locker, h *host) error {
 // empty reports whether the file has no locks, waiters and shares.
 func (f *file) empty() bool { return len(f.locks)+len(f.waiters)+len(f.shares) == 0 }
 
-// shut is the opposite of open. The file is empty and has no users.
+// shut undoes open. The file is empty and has no users.
 func (f *file) shut() {
 	if f.kernel != nil {
 		f.svc.waits.shut(f)
@@ -99,8 +100,8 @@ func (f *file) shut() {
 	f.kernel, f.local, f.host = nil, nil, nil
 }
 
-// acquire gives o the lock on s, replacing its earlier locks there. The error is errConflict if
-// another client's lock conflicts, and EAGAIN if a local program's does.
+// acquire gives o the lock on s, replacing the owner's earlier locks there. The error is
+// errConflict for another client's conflicting lock, and EAGAIN for a local program's.
 func (f *file) acquire(o *owner, s span, exclusive bool) error {
 	if f.locks.conflict(o, s, exclusive) != nil {
 		return errConflict
@@ -113,9 +114,9 @@ func (f *file) release(o *owner, s span) error {
 	return f.change(o, s, func(l *lockset) { l.clear(o, s) })
 }
 
-// change lets do change the locks of o within s. On error they stay unchanged. A file can have many
-// locks, so change copies only the locks overlapping or touching s. It runs do on the copy first,
-// to learn which locks will be added and removed.
+// change lets do change the locks of o within s. On error the locks stay unchanged. A file can have
+// many locks, so change copies only the locks overlapping or touching s. It runs do on the copy
+// first, to find the locks that will be added and removed.
 func (f *file) change(o *owner, s span, do func(*lockset)) error {
 	now := f.locks.near(s)
 	next := slices.Clone(now)
@@ -131,7 +132,8 @@ func (f *file) change(o *owner, s span, do func(*lockset)) error {
 			// others have there.
 			parts = changes(now.parts(s), parts)
 		}
-		// A lock is one part. So if another program's lock conflicts, no part has been changed yet.
+		// A new lock is a single part. So if another program's lock conflicts, no part has changed
+		// yet.
 		for _, p := range parts {
 			if err := f.kernel.Set(p.start, p.end, p.kind); err != nil {
 				if d > 0 {
@@ -171,7 +173,7 @@ func (f *file) endGranted(o *owner, s span) {
 	}
 }
 
-// drop ends a waiter. Its lock stays.
+// drop ends a waiter and keeps its lock.
 func (f *file) drop(w *waiter) {
 	if i := slices.Index(f.waiters, w); i >= 0 {
 		f.waiters = slices.Delete(f.waiters, i, i+1)
@@ -185,7 +187,8 @@ func (f *file) undo(w *waiter) {
 	err := f.change(w.owner, w.span, func(l *lockset) {
 		l.clear(w.owner, w.span)
 		for _, h := range w.before {
-			// If the grant turned an exclusive lock into a shared one, others may share it by now.
+			// If the grant turned an exclusive lock into a shared lock, others may share the bytes
+			// now.
 			l.set(w.owner, h.span, h.exclusive && l.conflict(w.owner, h.span, true) == nil)
 		}
 	})
@@ -195,7 +198,7 @@ func (f *file) undo(w *waiter) {
 }
 
 // grant gives waiters their locks where nothing conflicts, oldest first, and calls their clients.
-// Call it after each change possibly freeing a lock.
+// Call grant after each change that can free a lock.
 func (f *file) grant() {
 	foreign := false
 	for _, w := range f.waiters {

@@ -17,31 +17,31 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// NLM has no lease. A client keeps its locks until it reports a restart, and a machine down for
-// good would block others forever. So while others request a client's locks, the server probes its
-// machine: a machine is up if its port mapper's port accepts or refuses a connection.
+// NLM has no lease. A client keeps its locks until it reports a restart, so a machine that never
+// returns would block others forever. So while others request a client's locks, the server probes
+// the client's machine: a machine is up if its port mapper's port accepts or refuses a connection.
 //
-// A client is gone after Options.Gone without a probe answer, a connection and a call, if its
-// machine answered at its first lock. Its locks are then freed. If a packet filter drops the probes
-// the machine never answers, so it is never gone. A requester must also be heard at the end of the
-// client's silence; otherwise this server may be the one cut off.
+// A client is gone after Options.Gone without an answered probe, a connection or a call, if its
+// machine answered a probe at its first lock. The server then frees the client's locks. If a packet
+// filter drops the probes the machine never answers, so it is never gone. A requester must also be
+// heard at the end of the client's silence; otherwise this server may be the machine cut off.
 //
-// A client back after being cut off receives SM_NOTIFY, as after a restart of this server. It
-// reclaims its locks, is refused, and so learns that they are lost.
+// A client that was cut off and comes back receives SM_NOTIFY, as after a restart of this server.
+// The client reclaims its locks, is refused, and so learns that the locks are lost.
 
 const (
 	defaultGone = 10 * time.Minute
 	goneEvery   = 30 * time.Second // at most
 	wantedFor   = 2 * time.Minute  // after a request for the locks; Linux repeats it each 30 s
 	probeAtOnce = 16
-	mostAbsent  = 1 << 10 // addresses to notify when they are back
+	mostAbsent  = 1 << 10 // addresses to notify once their machines are back
 	mostRounds  = 31      // rounds of notifyAbsent between two attempts for one address: 16 minutes
 )
 
 // presence records whether a client's machine is up. ledger.mu guards it.
 type presence struct {
 	asked, answered bool      // ever
-	silent          time.Time // start of its silence; zero: it answers
+	silent          time.Time // start of the machine's silence; zero: the machine answers
 	looked          time.Time // time of its last failed probe
 	wanted          time.Time // when a requester of the client's locks was last heard
 	called          time.Time // time of the client's last call
@@ -51,12 +51,12 @@ type presence struct {
 type absence struct {
 	mu        sync.Mutex
 	left      map[netip.Addr]*absent
-	news      bool // addresses were added since our state number last changed
+	news      bool // addresses were added since the last change of the server's state number
 	connected func(netip.Addr) bool
 }
 
 // An absent is an address to notify. After each failure, for instance where no status monitor runs,
-// the pause doubles. An address with its machine down is also notified as soon as it has a
+// the pause doubles. An address whose machine was down is also notified as soon as it has a
 // connection again.
 type absent struct {
 	since  time.Time
@@ -96,7 +96,7 @@ func (s *Service) probeNew(h *host) {
 	}
 	select {
 	case s.probes <- struct{}{}:
-	default: // probe with the client's next lock
+	default: // probe at the client's next lock
 		g.mu.Lock()
 		h.presence.asked = false
 		g.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Service) probeNew(h *host) {
 	})
 }
 
-// wants records when a requester of h's locks was heard.
+// wants records when a requester of h's locks last called or answered.
 func (g *ledger) wants(h *host, heard time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,7 +134,7 @@ func (g *ledger) wantedHosts(now time.Time) (list []*host) {
 }
 
 // probed records a probe's result and reports whether the client is gone. A silence continues only
-// if the previous failed probe is not older than since.
+// if the previous failed probe was at since or later.
 func (g *ledger) probed(h *host, there bool, now, since time.Time, gone time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +143,7 @@ func (g *ledger) probed(h *host, there bool, now, since time.Time, gone time.Dur
 	case there:
 		p.answered, p.silent = true, time.Time{}
 	case !p.answered:
-	case p.silent.IsZero(), p.looked.Before(since): // it may have answered in between
+	case p.silent.IsZero(), p.looked.Before(since): // the machine may have answered in between
 		p.silent, p.looked = now, now
 	default:
 		p.looked = now
@@ -177,9 +177,9 @@ func (s *Service) repeat(every time.Duration, work func()) {
 	}
 }
 
-// wantWaiting finds the clients blocking others, and records when the requesters were last heard:
-// Linux retries every 30 s. A silent requester is probed. Its connection is no proof, because it
-// survives for minutes when we are cut off.
+// wantWaiting finds the clients blocking others, and records when the requesters were last heard,
+// because Linux retries every 30 s. A silent requester is probed. Its connection is no proof,
+// because a connection survives for minutes when this server is cut off.
 func (s *Service) wantWaiting() {
 	now, wanting := time.Now(), s.waits.wanting()
 	var quiet []*host
@@ -214,7 +214,7 @@ func (g *ledger) lastCall(h *host) time.Time {
 // probeGone probes the clients blocking others, and frees the gone clients' locks.
 func (s *Service) probeGone() {
 	s.wantWaiting()
-	since := s.looked.Add(-wantedFor) // a round may skip hosts
+	since := s.looked.Add(-wantedFor) // one round may skip hosts
 	s.looked = time.Now()
 	hosts := s.ledger.wantedHosts(s.looked)
 	there := make([]bool, len(hosts))
@@ -239,7 +239,7 @@ func (s *Service) each(n int, work func(i int)) {
 	all.Wait()
 }
 
-// isThere reports whether a machine is up. A connection spares the probe.
+// isThere reports whether a machine is up. A machine with a connection needs no probe.
 func (s *Service) isThere(addr netip.Addr) bool { return s.isConnected(addr) || s.reach(addr) }
 
 // isConnected asks the callback of Connected, without holding a lock.
@@ -279,7 +279,7 @@ func (a *absence) add(addr netip.Addr, now time.Time) {
 }
 
 // due begins a round. now are the addresses to notify, with the start of their absence; perhaps are
-// those still pausing, to notify only if they have a connection. mu is held.
+// the addresses still pausing, to notify only if they have a connection. mu is held.
 func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	now, perhaps = map[netip.Addr]time.Time{}, map[netip.Addr]time.Time{}
 	for addr, e := range a.left {
@@ -293,8 +293,8 @@ func (a *absence) due() (now, perhaps map[netip.Addr]time.Time) {
 	return now, perhaps
 }
 
-// attempted records how an attempt ended. An address with locks lost again meanwhile (another
-// since) stays. mu is held.
+// attempted records an attempt's result. An address that lost locks again meanwhile (another since)
+// stays. mu is held.
 func (a *absence) attempted(addr netip.Addr, since time.Time, there, done bool) {
 	switch e := a.left[addr]; {
 	case e == nil || !e.since.Equal(since):
@@ -306,7 +306,7 @@ func (a *absence) attempted(addr netip.Addr, since time.Time, there, done bool) 
 	}
 }
 
-// notifyAbsent notifies returned clients of a restart: for their locks the effect is the same.
+// notifyAbsent notifies returned clients of a restart, because lost locks have the same effect.
 func (s *Service) notifyAbsent() {
 	s.absent.mu.Lock()
 	since, perhaps := s.absent.due()
@@ -336,8 +336,9 @@ func (s *Service) notifyAbsent() {
 	})
 }
 
-// renew advances our state number if clients have lost locks since its last change: status monitors
-// pass on only a new number. An address where no status monitor answers causes no further change.
+// renew advances the server's state number if clients have lost locks since its last change,
+// because status monitors pass on only a new number. An address where no status monitor answers
+// causes no further change.
 func (s *Service) renew() error {
 	s.absent.mu.Lock()
 	news := s.absent.news
@@ -355,7 +356,8 @@ func (s *Service) renew() error {
 	return err
 }
 
-// advance changes our state number to a later start's. Clients without a notice are not affected.
+// advance raises the state number, as a later start would. Clients without a notice are not
+// affected.
 func (m *monitor) advance() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,13 +16,13 @@ type hostKey struct {
 	name string
 }
 
-// A host is a client with present, awaited or recent locks. ledger.mu guards its fields.
+// A host is a client that has, awaits or recently had locks. ledger.mu guards its fields.
 type host struct {
 	key    hostKey
 	owners map[ownerKey]*owner
 	used   counts
 
-	idle     time.Time // when its last use ended
+	idle     time.Time // end of the host's last use
 	state    int32     // from its status monitor's last notice; 0: none so far
 	presence presence
 }
@@ -141,7 +141,7 @@ func (g *ledger) leave(o *owner, n int) {
 	g.give(o.host, counts{owners: 1})
 }
 
-// take charges d to h, and reports whether the bounds permit it. mu is held.
+// take charges d to h if the bounds permit, and reports whether they do. mu is held.
 func (g *ledger) take(h *host, d counts) bool {
 	one, all := h.used.plus(d), g.used.plus(d)
 	if !one.within(g.bounds.one) || !all.within(g.bounds.all) {
@@ -151,7 +151,7 @@ func (g *ledger) take(h *host, d counts) bool {
 	return true
 }
 
-// give is the opposite of take. A host without owners becomes idle. mu is held.
+// give undoes take. A host without owners becomes idle. mu is held.
 func (g *ledger) give(h *host, d counts) {
 	minus := counts{-d.files, -d.locks, -d.waiters, -d.owners}
 	h.used, g.used = h.used.plus(minus), g.used.plus(minus)
@@ -160,8 +160,8 @@ func (g *ledger) give(h *host, d counts) {
 	}
 }
 
-// isIdle reports whether a host has nothing. Its charge for a file with only others' locks does not
-// count.
+// isIdle reports whether a host holds and awaits nothing. A charge for a file with only others'
+// locks does not count.
 func (h *host) isIdle() bool { return len(h.owners) == 0 }
 
 // charge charges d to an owner with a reference, and reports whether the bounds permit it. Each
@@ -176,7 +176,7 @@ func (g *ledger) charge(o *owner, d counts) bool {
 	return true
 }
 
-// credit is the opposite of charge.
+// credit undoes charge.
 func (g *ledger) credit(o *owner, d counts) {
 	g.mu.Lock()
 	g.give(o.host, d)
@@ -191,7 +191,7 @@ func (g *ledger) chargeFile(h *host) bool {
 	return g.take(h, counts{files: 1})
 }
 
-// creditFile is the opposite of chargeFile.
+// creditFile undoes chargeFile.
 func (g *ledger) creditFile(h *host) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,4 +1,4 @@
-// State on stable storage: the number of this start, and the clients to notify at the next.
+// State on stable storage: this start's number, and the clients to notify at the next start.
 
 package nlm
 
@@ -29,9 +29,9 @@ type monitor struct {
 	dir      string     // for the state; "": nothing is stored
 	path     string     // of the file; "": the directory is not usable yet
 	held     *os.File   // locks the file against other processes; nil: none
-	state    int32      // our NSM state number: odd, and larger with each start
+	state    int32      // the server's NSM state number: odd, and larger with each start
 	watched  map[hostKey]bool
-	earlier  map[hostKey]bool // from the last run, until grace ends and they are notified
+	earlier  map[hostKey]bool // clients of the last run, until grace ends and they are notified
 	notified bool             // the earlier clients are notified, or the time for that is over
 }
 
@@ -41,7 +41,7 @@ type record struct {
 	Clients []client
 }
 
-// A client is a stored hostKey. Its name need not be text.
+// A client is a stored hostKey. The name can have bytes that are not text.
 type client struct {
 	Addr netip.Addr
 	UID  int64
@@ -49,12 +49,12 @@ type client struct {
 }
 
 // ErrInUse reports a state directory in use by another server. Each server would notify the other's
-// clients of a restart, and they would give up their locks.
+// clients of a restart, and those clients would give up their locks.
 var ErrInUse = errors.New("another server uses this state directory")
 
-// load reads the record of the last run and begins this one. It fails if another server uses the
-// directory. On another storage error it logs and goes on: each new client then retries storing,
-// and gets no lock until it succeeds.
+// load reads the last run's record and begins this run. It fails if another server uses the
+// directory. After another storage error it logs and continues: each new client then retries
+// storing, and gets no lock until the record is stored.
 func (m *monitor) load(dir string) error {
 	m.watched, m.earlier = map[hostKey]bool{}, map[hostKey]bool{}
 	// Seconds grow faster than restarts, so the number also grows if the record is lost.
@@ -109,7 +109,7 @@ func (m *monitor) begin() error {
 // lockDir locks the state directory, until close or the end of the process.
 func (m *monitor) lockDir(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil { // storing is impossible, but clients of the last run can be notified
+	if err != nil { // without storing, clients of the last run can still be notified
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *monitor) close() error {
 	return m.held.Close()
 }
 
-// save writes the file, once the directory is usable. mu is held, or m is not shared yet.
+// save writes the record, once the directory is usable. mu is held, or m is not shared yet.
 func (m *monitor) save() error {
 	if m.path == "" && m.dir != "" {
 		if err := m.begin(); err != nil {
@@ -186,9 +186,9 @@ func (m *monitor) watch(k hostKey) error {
 	return err
 }
 
-// retain forgets the clients missing from left; with graceOver and after their notification also
-// the last run's. It calls left under mu. A client enters the ledger before watch, so a watched
-// client missing from left has no locks any more.
+// retain forgets the clients missing from left. With graceOver, and after their notification, it
+// also forgets the last run's clients. It calls left under mu. A client enters the ledger before
+// watch, so a watched client missing from left has no locks any more.
 func (m *monitor) retain(left func() map[hostKey]bool, graceOver bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,7 +233,7 @@ func (m *monitor) noticesEnded() {
 	m.notified = true
 }
 
-// number returns our current state number.
+// number returns the server's current state number.
 func (m *monitor) number() int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// An absent client may come back: notices are retried for minutes.
+// An absent client may come back, so notices are retried for minutes.
 const (
 	notifyFor     = 10 * time.Minute
 	notifyMin     = 2 * time.Second
@@ -64,9 +64,9 @@ func keys(set map[netip.Addr]bool) (list []netip.Addr) {
 	return list
 }
 
-// notify sends SM_NOTIFY to a client's status monitor: this server has restarted. The client knows
-// us by the name or address of its mount, which it has not sent us. So notify sends one notice for
-// each possible name.
+// notify reports to a client's status monitor (SM_NOTIFY) that this server has restarted. The
+// client knows this server by the name or address in its mount, which the server never receives. So
+// notify sends one notice for each possible name.
 func (s *Service) notify(addr netip.Addr) error {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *Service) notify(addr netip.Addr) error {
 	return nil
 }
 
-// ownAddress returns our address as the client sees it; "": unknown.
+// ownAddress returns this server's address as the client sees it; "": unknown.
 func (s *Service) ownAddress(addr netip.Addr) string {
 	if s.opts.Local.IsValid() {
 		return s.opts.Local.String()

@@ -107,8 +107,8 @@ type Service struct {
 	wake   chan struct{}  // signals a non-empty polled
 }
 
-// programsFor is the time after the last conflict with a local program in which programs are
-// searched for circles.
+// programsFor is how long after a conflict with a local program searches for circles include
+// programs.
 const programsFor = time.Minute
 
 // pollPause is the longest delay between another program's release and the grant to a waiting
@@ -150,8 +150,8 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	return s
 }
 
-// mostFiles is the highest number of files with locks. Each takes a descriptor, and no other limit
-// counts on this sixteenth of them.
+// mostFiles is the highest number of files with locks, each with a descriptor: a sixteenth of the
+// descriptor limit, which no other limit uses.
 func mostFiles() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -194,7 +194,7 @@ func (s *Service) Close() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, f := range s.files {
-			if f.users == 0 { // no abandoned call uses it
+			if f.users == 0 { // no abandoned call uses the file
 				f.shut()
 			}
 		}
@@ -210,7 +210,7 @@ func (s *Service) Close() {
 // stuckWait is how long Close waits for the loops.
 const stuckWait = 5 * time.Second
 
-// lockFile returns the file of a key, locked; pair it with unlockFile.
+// lockFile returns a key's file, with mu locked; pair the call with unlockFile.
 func (s *Service) lockFile(key fileKey) *file {
 	s.mu.Lock()
 	f := s.files[key]
@@ -239,7 +239,7 @@ func (s *Service) unlockFile(f *file) {
 	}
 }
 
-// poll schedules another look at f, until no waiter is blocked by other programs. f.mu is held.
+// poll makes pollLoop retry f, until no waiter is blocked by other programs. f.mu is held.
 func (s *Service) poll(f *file) {
 	s.foreign.Store(new(time.Now()))
 	s.mu.Lock()
@@ -254,8 +254,8 @@ func (s *Service) poll(f *file) {
 	}
 }
 
-// programs returns the local programs possibly in a circle with a client; nil: none blocked a
-// client lately.
+// programs returns the local programs that can be in a circle with a client; nil: no program has
+// blocked a client lately.
 func (s *Service) programs(foreign bool) *programs {
 	if last := s.foreign.Load(); !foreign && (last == nil || time.Since(*last) > programsFor) {
 		return nil
@@ -272,7 +272,7 @@ func (s *Service) pollLoop() {
 			return
 		case <-s.wake:
 		}
-		select { // not at once: the request has just found the file locked
+		select { // not at once, because the request has just found the file locked
 		case <-s.ctx.Done():
 			return
 		case <-time.After(s.pause):
@@ -286,7 +286,7 @@ func (s *Service) pollLoop() {
 		s.mu.Unlock()
 		for _, f := range list {
 			f.mu.Lock()
-			f.grant() // which polls it again if need be
+			f.grant() // grant polls the file again if necessary
 			s.unlockFile(f)
 		}
 	}

@@ -15,7 +15,7 @@ type share struct {
 	mode, access uint32
 }
 
-// share gives o a share, replacing an earlier one.
+// share gives o a share, replacing the owner's earlier share.
 func (f *file) share(o *owner, mode, access uint32) nlm4.Status {
 	mine := -1
 	for i, s := range f.shares {

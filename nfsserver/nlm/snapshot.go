@@ -13,8 +13,8 @@ type LockState uint8
 
 // The states of requests.
 const (
-	lockHeld    LockState = iota // the client holds it
-	lockWaiting                  // behind other clients or local programs
+	lockHeld    LockState = iota // the client holds the lock
+	lockWaiting                  // blocked by other clients or local programs
 	lockCalling                  // granted after waiting; the client has not confirmed yet
 )
 

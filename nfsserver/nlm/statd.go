@@ -49,9 +49,9 @@ func (s *Service) runNotify(c *transport.Call) error {
 	return nil
 }
 
-// restarted frees a client's locks after its report of a restart. A report counts only for its own
-// address, and only from a port reserved to root. A repeated report changes nothing: the client may
-// have taken locks since the first.
+// restarted frees a client's locks after the client reports a restart. A report counts only for its
+// source address, and only from a port reserved to root. A repeated report changes nothing, because
+// the client may have taken locks since the first report.
 func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 	addr := from.Addr().Unmap()
 	hosts := s.ledger.hostsAt(addr)
@@ -72,7 +72,7 @@ func (s *Service) restarted(from netip.AddrPort, a *nsm.StatChange) {
 			s.log.Warn("SM_NOTIFY ignored: it names no client that holds locks from its address", "peer", from)
 			return
 		}
-		named = hosts // or none: the record of monitored clients outlives the ledger
+		named = hosts // possibly empty: the record of monitored clients outlives the ledger
 	}
 	var news []*host
 	for _, h := range named {
@@ -94,7 +94,7 @@ func firstLabel(name string) string {
 	return first
 }
 
-// udpBudget is the memory for UDP calls in bytes, besides NFS's.
+// udpBudget is the memory for UDP calls in bytes, separate from NFS's.
 const udpBudget = 1 << 20
 
 // ServeUDP serves NSM on a UDP socket until Close, because status monitors send notices over UDP.
