@@ -31,10 +31,10 @@ type Lookup interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Names is a Resolver that queries a name service and caches the results. A name of an address
-// counts only if it resolves back to the address, because an address's owner can give it any name.
-// An old result is used during the next look-up, but not for longer than staleAge: the address may
-// have another owner by then. Its methods may be called concurrently.
+// Names is a Resolver that queries a name service and caches the results. An address's name counts
+// only if the name resolves back to the address, because an address's owner can give it any name.
+// An old result is used during the next look-up, but no longer than staleAge, because the address
+// may then have another owner. The methods of Names may be called concurrently.
 type Names struct {
 	// Set once.
 	lookup Lookup
@@ -76,7 +76,7 @@ func (n *Names) Addrs(host string) (addrs []netip.Addr, known bool) {
 	return ask(n, &n.addrs, host, n.forward)
 }
 
-// Names returns an address's names that resolve back to it.
+// Names returns those names of addr that resolve back to addr.
 func (n *Names) Names(addr netip.Addr) (names []string, known bool) {
 	return ask(n, &n.names, addr, n.reverse)
 }
@@ -105,7 +105,7 @@ func ask[K comparable, T any](n *Names, t *table[K, T], key K, look func(context
 	return a.list, a.known
 }
 
-// makeRoom removes one answer from a full table; false: all are being looked up.
+// makeRoom removes one answer from a full table; false: all answers are being looked up.
 func makeRoom[K comparable, T any](answers map[K]*answer[T]) bool {
 	if len(answers) < mostNames {
 		return true
@@ -160,7 +160,7 @@ func (n *Names) reverse(ctx context.Context, addr netip.Addr) (out []string, fai
 	}
 	for _, name := range names[:min(len(names), namesMost)] {
 		if _, err := netip.ParseAddr(name); err == nil {
-			// Skip an address in place of a name. addr's owner can make a name server return it,
+			// Skip an address in place of a name. addr's owner can make a name server return one,
 			// with a zone of any text, and it would resolve to itself without a look-up.
 			continue
 		}

@@ -103,7 +103,7 @@ func (n *inode) addLinks(d int) {
 	n.attr.Ctime = nfsserver.Now()
 }
 
-// Readlink returns the target.
+// Readlink returns a symbolic link's target.
 func (f *FS) Readlink(_ nfsserver.Cred, r nfsserver.Ref) (string, error) {
 	n, err := f.get(&r)
 	if err != nil {

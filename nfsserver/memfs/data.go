@@ -13,7 +13,7 @@ import (
 // the missing bytes read as zeros. Bytes after the file's end are zero.
 const pageSize = 64 << 10
 
-// ReadAt copies out of the pages.
+// ReadAt copies from the file's pages to p.
 func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {
@@ -42,7 +42,8 @@ func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (in
 	return len(p), nil
 }
 
-// WriteAt copies into the pages. If the limit does not suffice it writes the first bytes only.
+// WriteAt copies p into the file's pages. If the limit does not suffice it writes only the first
+// bytes.
 func (f *FS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
 	n, err := f.file(&r)
 	if err != nil {

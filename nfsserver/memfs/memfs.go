@@ -30,7 +30,8 @@ const (
 	linkMax     = math.MaxUint32
 	// defaultLimit is an FS's limit in bytes without Options.Limit.
 	defaultLimit = 1 << 30
-	// inodeCost and nameCost are charged for each inode, and for each name beside its bytes.
+	// inodeCost and nameCost are charged for each inode, and for each name in addition to its
+	// bytes.
 	inodeCost, nameCost = 512, 128
 )
 
@@ -133,7 +134,7 @@ func (f *FS) get(r *nfsserver.Ref) (*inode, error) {
 	return f.find(r)
 }
 
-// charge takes n bytes from the limit. ENOSPC: they are not left.
+// charge takes n bytes from the limit. ENOSPC: fewer than n are left.
 func (f *FS) charge(n int64) error {
 	if f.used.Add(n) > f.limit {
 		f.used.Add(-n)
@@ -167,7 +168,7 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 		TotalFiles: files + room, FreeFiles: room, AvailFiles: room}, nil
 }
 
-// Sync does nothing: memory does not become more stable.
+// Sync does nothing, because memory does not become more stable.
 func (f *FS) Sync(r nfsserver.Ref, _ bool) error {
 	_, err := f.get(&r)
 	return err

@@ -180,7 +180,7 @@ func (f *FS) named(c *nfsserver.Cred, dir *nfsserver.Ref, name string) (d, n *in
 	return d, e.inode, nil
 }
 
-// drop removes a name, and the object if it was its last one; f.mu is held for writing.
+// drop removes a name of n, and n itself with its last name; f.mu is held for writing.
 func (f *FS) drop(d *inode, name string, n *inode) {
 	d.dir.remove(name)
 	d.touchDir()

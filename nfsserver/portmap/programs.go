@@ -58,7 +58,8 @@ func (t *Table) Programs() []*transport.Program {
 	return versions
 }
 
-// mayChange returns the owner for a change; ok is false if its caller has no right to one.
+// mayChange returns the owner for a change; ok is false if the caller has no right to change the
+// table.
 func mayChange(c *transport.Call) (owner string, ok bool) {
 	if c.Owner.Kind != transport.OwnerLocal || c.Owner.UID != 0 && c.Owner.UID != uint32(os.Geteuid()) {
 		return "", false
@@ -78,7 +79,7 @@ func args(c *transport.Call, v xdr.Unmarshaler) error {
 // pmapNetids are version 2's transports, only for IPv4.
 var pmapNetids = map[uint32]string{rpcbind.TCP: rpcbind.NetTCP, rpcbind.UDP: rpcbind.NetUDP}
 
-// pmapSet is SET of version 2: an IPv4 binding at all addresses of this machine.
+// pmapSet does SET of version 2: it adds an IPv4 binding at all addresses of this machine.
 func (t *Table) pmapSet(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -91,8 +92,8 @@ func (t *Table) pmapSet(c *transport.Call) error {
 	return nil
 }
 
-// pmapUnset removes a program from all version-2 transports, regardless of the protocol in the
-// arguments (RFC 1833 §3.2).
+// pmapUnset does UNSET of version 2: it removes a program from all version-2 transports, regardless
+// of the protocol in the arguments (RFC 1833 §3.2).
 func (t *Table) pmapUnset(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -108,7 +109,7 @@ func (t *Table) pmapUnset(c *transport.Call) error {
 	return nil
 }
 
-// getport is GETPORT; port 0 in the reply means "not registered".
+// getport does GETPORT; port 0 in the reply means "not registered".
 func (t *Table) getport(c *transport.Call) error {
 	var m rpcbind.Mapping
 	if err := args(c, &m); err != nil {
@@ -119,7 +120,7 @@ func (t *Table) getport(c *transport.Call) error {
 	return nil
 }
 
-// pmapDump is DUMP of version 2, which omits IPv6 and RDMA.
+// pmapDump does DUMP of version 2, which omits IPv6 and RDMA.
 func (t *Table) pmapDump(c *transport.Call) error {
 	var res rpcbind.DumpRes
 	for _, b := range t.list() {
@@ -133,7 +134,7 @@ func (t *Table) pmapDump(c *transport.Call) error {
 	return encode(c, &res)
 }
 
-// rpcbSet is SET of versions 3 and 4.
+// rpcbSet does SET of versions 3 and 4.
 func (t *Table) rpcbSet(c *transport.Call) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -144,7 +145,7 @@ func (t *Table) rpcbSet(c *transport.Call) error {
 	return nil
 }
 
-// rpcbUnset is UNSET of versions 3 and 4; an empty netid means all transports.
+// rpcbUnset does UNSET of versions 3 and 4; an empty netid means all transports.
 func (t *Table) rpcbUnset(c *transport.Call) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -155,8 +156,8 @@ func (t *Table) rpcbUnset(c *transport.Call) error {
 	return nil
 }
 
-// getaddr is GETADDR and, with exact, GETVERSADDR. A caller that names no supported transport gets
-// the address for the transport of its call (RFC 1833 §2.2.1).
+// getaddr does GETADDR and, with exact, GETVERSADDR. A caller that names no supported transport
+// gets the address for the transport of its call (RFC 1833 §2.2.1).
 func (t *Table) getaddr(c *transport.Call, exact bool) error {
 	var b rpcbind.Binding
 	if err := args(c, &b); err != nil {
@@ -173,8 +174,8 @@ func (t *Table) getaddr(c *transport.Call, exact bool) error {
 	return encode(c, &res)
 }
 
-// reachable returns at as its caller can reach it. The caller sends the address at which it reached
-// us, asked: a program listening at all addresses also listens there.
+// reachable returns at as the caller can reach it. asked is the address at which the caller reached
+// this port mapper: a program listening at all addresses also listens there.
 func reachable(at netip.AddrPort, asked string) netip.AddrPort {
 	here, err := rpcbind.ParseUniversalAddr(asked)
 	if err != nil || !at.Addr().IsUnspecified() || here.Addr().Is4() != at.Addr().Is4() {
@@ -202,7 +203,7 @@ func (t *Table) rpcbDump(c *transport.Call) error {
 	return encode(c, &rpcbind.ListRes{Bindings: t.list()})
 }
 
-// gettime is GETTIME: seconds of the Unix epoch.
+// gettime does GETTIME: it returns the seconds of the Unix epoch.
 func gettime(c *transport.Call) error {
 	return encode(c, &rpcbind.TimeRes{Seconds: uint32(time.Now().Unix())})
 }

@@ -22,7 +22,7 @@ var ErrNone = errors.New("no rpcbind runs on this machine")
 
 // A ConflictError reports a program that another server has registered, and serves.
 type ConflictError struct {
-	Binding rpcbind.Binding // ours, not registered
+	Binding rpcbind.Binding // this server's binding, which is not registered
 	Other   string          // the other server's universal address
 }
 
@@ -38,7 +38,7 @@ func (e *ConflictError) Error() string {
 const (
 	rpcbindSocket = "/run/rpcbind.sock"
 	askTimeout    = 5 * time.Second
-	// lookEvery is the interval between checks: a restarted rpcbind has lost them.
+	// lookEvery is the interval between checks for registrations lost in a restart of rpcbind.
 	lookEvery = 15 * time.Second
 )
 
@@ -53,9 +53,9 @@ type Registrar struct {
 }
 
 // Register registers bindings and keeps them registered until Close. The error is ErrNone, or
-// another error of rpcbind as a whole. If other servers hold some of the programs, it joins a
-// ConflictError for each (errors.Join), and the remaining ones are registered. The Registrar is
-// never nil, and keeps trying.
+// another error of rpcbind as a whole. If other servers hold some programs, it joins a
+// ConflictError for each (errors.Join) and registers the remaining programs. The Registrar is never
+// nil, and keeps trying.
 func Register(ctx context.Context, list []rpcbind.Binding) (*Registrar, error) {
 	return register(ctx, list, rpcbindSocket, lookEvery)
 }
@@ -124,8 +124,8 @@ func (r *Registrar) all(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// dial connects to rpcbind: by its socket, which identifies our user, or else over loopback from a
-// reserved port, which identifies root.
+// dial connects to rpcbind: by its socket, which identifies this process's user, or else over
+// loopback from a reserved port, which identifies root.
 func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	cfg := transport.ClientConfig{Service: "rpcbind", CallTimeout: askTimeout, MaxRetries: -1, ReservedPort: true}
 	bySocket := cfg
@@ -144,8 +144,9 @@ func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
 	return c, nil
 }
 
-// set registers b. If another server's address is registered instead (other), it removes that
-// first, unless the server still answers: rpcbind keeps a killed server's registration.
+// set registers b. If other, another server's address, is registered instead, set first removes
+// that address. It removes nothing while the other server answers: rpcbind keeps a killed server's
+// registration.
 func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other string) error {
 	if other != "" {
 		if served(ctx, b, other) {
@@ -162,8 +163,8 @@ func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other str
 	return err
 }
 
-// served reports whether a server answers at other: over TCP, and so for iWARP's port. UDP has no
-// such test, so those registrations count as served.
+// served reports whether a server answers at other, over TCP, which also shows iWARP's port. UDP
+// has no such test, so UDP registrations count as served.
 func served(ctx context.Context, b *rpcbind.Binding, other string) bool {
 	at, err := rpcbind.ParseUniversalAddr(other)
 	if err != nil {

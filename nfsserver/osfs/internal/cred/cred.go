@@ -26,17 +26,17 @@ import (
 type Process struct {
 	// Set once.
 	Switches bool           // threads may take other identities
-	Self     nfsserver.Cred // of the process
+	Self     nfsserver.Cred // the process's own user
 }
 
-// asIs leaves a user or group as it is, in the setres calls; no user has this number.
+// asIs leaves a user or group unchanged in the setres calls; no user has this number.
 const asIs = ^uint32(0)
 
-// errForeign: this process cannot act as that user.
+// errForeign: this process cannot act as the requested user.
 const errForeign = unix.EACCES
 
-// restoreTries bounds the attempts of a thread to be root again, one a millisecond. Only a kernel
-// out of memory refuses it, which passes.
+// restoreTries bounds a thread's attempts to become root again, one a millisecond. Only a kernel
+// out of memory refuses the change, and memory is freed again.
 const restoreTries = 1000
 
 // New finds out whether this process may act as others.
@@ -63,8 +63,8 @@ func (p *Process) probe() bool {
 	return err == nil && data[0].Effective|data[1].Effective == 0
 }
 
-// An Acting is a thread that has a caller's user and groups, those that differ. The zero value has
-// the identity of the process.
+// An Acting is a thread acting as a caller, by those ids that differ from the process's. The zero
+// value has the identity of the process.
 type Acting struct {
 	process          *Process
 	user, group, aux bool
@@ -109,7 +109,7 @@ func (p *Process) Act(c *nfsserver.Cred) (Acting, error) {
 	return a, nil
 }
 
-// End restores the identity of the thread.
+// End restores the thread's identity.
 func (a Acting) End() {
 	if a.process == nil {
 		return
@@ -126,9 +126,9 @@ func (a Acting) End() {
 	runtime.UnlockOSThread()
 }
 
-// restore repeats set until it succeeds. A thread that keeps another identity MUST NOT run another
-// goroutine, and its own has a call to answer as the server: if set fails for good, the process
-// ends.
+// restore repeats set until it succeeds. A thread with another identity MUST NOT run another
+// goroutine, and its present goroutine has to answer a call as the server. So if set fails for
+// good, the process ends.
 func restore(set func() error) {
 	var err error
 	for range restoreTries {
@@ -147,8 +147,7 @@ func fatal(err error) {
 	select {}
 }
 
-// The raw calls change this thread alone. They do not sleep, so the scheduler need not know of
-// them.
+// The raw calls change only this thread. They do not sleep, so they need not notify the scheduler.
 
 func setUser(uid uint32) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(asIs), uintptr(uid), uintptr(asIs))

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel restarts a call by itself after most signals. It does not where a FUSE program gives
-// up a request because of one: the call returns EINTR. Go's runtime sends its threads signals all
-// the time. Such a request has not been done, so the call is repeated, with signals blocked: a slow
-// program would otherwise be interrupted for ever.
+// The kernel itself restarts a call after most signals. But where a FUSE program gives up a request
+// because of a signal, the call returns EINTR. Go's runtime sends its threads signals all the time.
+// An interrupted request has not been done, so the call is repeated, with signals blocked:
+// otherwise a slow program would be interrupted for ever.
 
-// tries is the number of calls with signals blocked. An EINTR that is left after ten is the FUSE
-// program's own answer, and the client gets JUKEBOX.
+// tries is the number of calls with signals blocked. An EINTR after ten calls is the FUSE program's
+// own answer, and the client gets JUKEBOX.
 const tries = 10
 
-// faults are the signals of a fault of the thread itself, which cannot wait.
+// faults are the signals of a fault in the thread itself. Such signals cannot wait.
 const faults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGBUS-1) | 1<<(unix.SIGFPE-1) | 1<<(unix.SIGSEGV-1)
 
-// Retry makes a system call, and repeats it while it is interrupted.
+// Retry makes a system call, and repeats the call while signals interrupt it.
 func Retry(call func() error) error {
 	if err := call(); err != unix.EINTR {
 		return err

@@ -43,8 +43,8 @@ const (
 	IdleTicks = 40
 )
 
-// A Cache is a fixed-slot table: an inode replaces the one in its slot. Neighbours by number, such
-// as files made together, lie together. Reading takes no lock.
+// A Cache is a fixed-slot table: a new inode replaces the inode in its slot. Neighbours by number,
+// such as files made together, have neighbouring slots. Reading takes no lock.
 type Cache struct {
 	settle  time.Duration // set once: the least age of a ctime in the past
 	count   atomic.Int32  // segment count
@@ -75,8 +75,8 @@ func (g *Cache) Init(granularity time.Duration) {
 	g.settle = 2*granularity + 50*time.Millisecond
 }
 
-// Settled reports whether the ctime in st lay well before asked. A file with the inode number since
-// then has another ctime.
+// Settled reports whether the ctime in st lay well before asked. If so, any later file with the
+// inode number has another ctime.
 func (g *Cache) Settled(st *unix.Stat_t, asked time.Time) bool {
 	return st.Ctim.Nano() < asked.Add(-g.settle).UnixNano()
 }
@@ -87,8 +87,8 @@ func (g *Cache) SettlesIn() time.Duration { return g.settle }
 // Len returns the segment count.
 func (g *Cache) Len() int { return int(g.count.Load()) }
 
-// at returns an inode number's segment, the slot's index, and the tag in its word. ok is false for
-// too large a number.
+// at returns an inode number's segment, the slot's index, and the tag for the slot's word. ok is
+// false if the number is too large.
 func (g *Cache) at(ino uint64) (s *genSegment, slot uint64, tag uint64, ok bool) {
 	t := ino >> (genSlotBits + genSegBits)
 	return &g.segment[ino>>genSlotBits%genSegments], ino % genSlots, t << 8, t < 1<<genTagBits
@@ -120,14 +120,14 @@ func (g *Cache) Get(st *unix.Stat_t, tick uint32) (Generation, bool) {
 	if w == 0 || w&genTagMask != tag || e.ctime.Load() != st.Ctim.Nano() || e.word.Load() != w {
 		return Generation{}, false
 	}
-	if s.used.Load() != tick { // each reader reads it; few write it
+	if s.used.Load() != tick { // most readers only load
 		s.used.Store(tick)
 	}
 	return Generation{uint32(w >> 32), uint8(w)}, true
 }
 
 // Put caches the generation for the inode with attributes st, which MUST be Settled. It reports
-// whether that took a new segment, which has to be swept.
+// whether Put took a new segment, which has to be swept.
 func (g *Cache) Put(st *unix.Stat_t, gen Generation, tick uint32) (added bool) {
 	s, i, tag, ok := g.at(st.Ino)
 	if !ok {

@@ -1,4 +1,4 @@
-// A read: submitted by a goroutine with a thread of its own, and completed by another.
+// A read: submitted by a goroutine on a separate thread, and completed by another goroutine.
 
 package uring
 
@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A read is a read under way. The goroutine that took it from free owns it. From submit until done
-// the kernel writes to p, which is on the heap and referenced here.
+// A read is one read under way. The goroutine that took the read from free owns it. Between submit
+// and done the kernel writes to p, which is on the heap and referenced here.
 type read struct {
 	p    []byte
 	res  atomic.Int32
 	done chan struct{} // holds one token
 }
 
-// ErrFull is the error of a ring with as many reads under way as it has entries.
+// ErrFull: as many reads are under way as the ring has entries.
 var ErrFull = errors.New("uring: as many reads are under way as there are entries")
 
 // ReadAt reads once at an offset of fd, as pread(2) does, and waits without a thread. p MUST be on
-// the heap. It does not wait for other reads, which may be of a disk that does not answer: see
+// the heap. ReadAt does not wait for other reads, which may be from an unresponsive disk: see
 // ErrFull.
 func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 	if len(p) == 0 {
@@ -48,7 +48,7 @@ func (r *Ring) ReadAt(fd int, p []byte, off int64) (int, error) {
 
 // submit queues one read for the submitter.
 func (r *Ring) submit(rd *read, s submission) {
-	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // its offset in reads, no pointer
+	s.data = uint64(uintptr(unsafe.Pointer(rd)) - uintptr(unsafe.Pointer(&r.reads))) // rd's offset in reads
 	r.mu.Lock()
 	// There is room, because reads has no more elements than the ring entries.
 	r.submissions[r.tail&r.sqMask] = s
@@ -102,9 +102,9 @@ func (r *Ring) enter(n uint32) uint32 {
 	return 0
 }
 
-// enterMost is the number of reads in one call. Go's runtime takes a call of more than 20 µs for
-// one that blocks, and wakes a thread for the processor. And the disk begins with the first reads
-// only after the kernel has prepared all of a call.
+// enterMost is the number of reads in one call. Go's runtime treats a call of more than 20 µs as
+// blocking, and wakes a thread for the processor. Also, the disk begins the first reads only after
+// the kernel has prepared all reads of a call.
 const enterMost = 3
 
 // enterSleep is the time between two attempts to submit.

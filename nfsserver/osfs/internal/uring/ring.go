@@ -85,7 +85,7 @@ type Ring struct {
 	reads [entries]read
 }
 
-// Open makes a ring. It fails if the kernel has none, or does not let this process have one.
+// Open makes a ring. It fails if the kernel has no rings, or does not let this process have one.
 func Open() (*Ring, error) {
 	p := params{flags: setupClamp}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, entries, uintptr(unsafe.Pointer(&p)), 0)
@@ -142,7 +142,7 @@ func (r *Ring) init(p *params) error {
 	return nil
 }
 
-// Close ends the ring. There MUST be no read under way or later.
+// Close ends the ring. No read may be under way or follow.
 func (r *Ring) Close() {
 	close(r.wake)
 	<-r.gone
