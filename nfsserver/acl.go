@@ -79,7 +79,7 @@ func setACL(q *request, a *nfsacl3.SetACLArgs, res *nfsacl3.SetACLRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setACLs sets the received lists; the lock of o is held. If a list is invalid, setACLs changes
+// setACLs sets the received lists; o's lock is held. If a list is invalid, setACLs changes
 // nothing.
 func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	at, err := o.attr()
@@ -109,8 +109,8 @@ func (o *object) setACLs(w *Cred, lists *nfsacl3.ACLs) error {
 	return nil
 }
 
-// wireACL encodes an ACL of an object with attributes at. The wire form also has the ids of the
-// owner and the group.
+// wireACL encodes an ACL of an object with attributes at. The wire form also has the owner's
+// and the group's ids.
 func wireACL(acl posixacl.ACL, at *Attr) []nfsacl3.Entry {
 	list := make([]nfsacl3.Entry, len(acl))
 	for i, e := range acl {

@@ -12,7 +12,7 @@ func (s *Server) keyOf(x *export) sipKey {
 	return s.key
 }
 
-// ref returns the Ref in a handle of export x, or NFS3ERR_BADHANDLE if the MAC is wrong. The key of
+// ref returns the Ref in an export's handle, or NFS3ERR_BADHANDLE if the MAC is wrong. The key of
 // an unopened export may be unknown; clients then get ErrBusy and retry.
 func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	if !x.ready.Load() {

@@ -36,7 +36,7 @@ func (s *Server) laneByHandle(c *transport.Call) (lane int) {
 	return e.x.lane
 }
 
-// laneByPath returns the lane for a MNT: that of the export at the start of the path, before any
+// laneByPath returns the lane for a MNT: the lane of the export at the path's start, before any
 // symbolic link.
 func (s *Server) laneByPath(c *transport.Call) (lane int) {
 	args := *c.Args

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 )
 
-// logBurst is the largest burst of lines of one kind; the long-term rate is one line a second.
+// logBurst is the largest burst of similar lines; the long-term rate is one line a second.
 const logBurst = 32
 
 // viaName returns a call's transport for log lines.

@@ -24,7 +24,7 @@ func setattr(q *request, a *nfs3.SetattrArgs, res *nfs3.SetattrRes) error {
 	return q.syncChanged(err, &q.ref)
 }
 
-// setattr does SETATTR; the lock of o is held.
+// setattr does SETATTR; o's lock is held.
 func (o *object) setattr(w *Cred, a *nfs3.SetattrArgs, before *nfs3.PreOpAttr) error {
 	at, err := o.attr()
 	if err != nil {

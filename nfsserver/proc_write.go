@@ -52,7 +52,7 @@ func (q *request) short(a *nfs3.WriteArgs) bool {
 	return a.Count <= quickWrite && a.Stable == nfs3.Unstable && q.quick() && q.srv.knowsUser(q.call)
 }
 
-// write does WRITE and returns the number of bytes written; the lock of o is held.
+// write does WRITE and returns the count of bytes written; o's lock is held.
 func (o *object) write(w *Cred, a *nfs3.WriteArgs, before *nfs3.PreOpAttr) (uint32, error) {
 	at, err := o.attr()
 	if err != nil {

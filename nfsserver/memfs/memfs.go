@@ -30,8 +30,7 @@ const (
 	linkMax     = math.MaxUint32
 	// defaultLimit is an FS's limit in bytes without Options.Limit.
 	defaultLimit = 1 << 30
-	// inodeCost and nameCost are charged for each inode, and for each name in addition to its
-	// bytes.
+	// inodeCost is charged for each inode, and nameCost for each name besides its bytes.
 	inodeCost, nameCost = 512, 128
 )
 
