@@ -15,21 +15,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A receiver reads the stream into a buffer, or payload straight to where it belongs, and passes
+// A receiver reads the stream into a buffer, or payload straight into its destination, and passes
 // the input to the core. Only the owner of the receive right runs it. mu is held while bytes are
 // placed, so that stop can end placement for good.
 type receiver struct {
 	// owned with the receive right
 	buf         []byte
 	r, w        int      // buf[r:w] has not been parsed
-	small       *rxSmall // not nil: buf is this one
-	wide        *rxBuf   // the same; neither: buf is nil, for all input has been used
+	small       *rxSmall // not nil: buf is this buffer
+	wide        *rxBuf   // not nil: buf is this buffer; both nil: buf is nil, because all input has been used
 	busy        bool     // a read filled the small buffer: the next input gets a large one
 	head        int      // bytes that the last read placed directly
 	woken       bool     // a goroutine in CQ.Wait was woken, and not yet yielded to
-	came        uint32   // messages of the peer before the current batch
+	came        uint32   // peer's messages received before the current batch
 	sends       uint32   // posts that ended with a Send before the current batch
-	err         error    // that has ended the input
+	err         error    // the error that has ended the input
 	blockThread bool     // the next wait may block the thread; see rxwait.Blocker
 
 	mu sync.Mutex
@@ -46,8 +46,8 @@ var (
 	rxBufs   = sync.Pool{New: func() any { return new(rxBuf) }}
 )
 
-// start passes it the bytes after the peer's start-up frame; there are fewer than in the longest
-// frame.
+// start begins a stream with the bytes received after the peer's start-up frame: fewer than the
+// longest frame has.
 func (r *receiver) start(m core.Modes, early []byte) {
 	r.in.Start(m)
 	if len(early) > 0 {
@@ -56,7 +56,7 @@ func (r *receiver) start(m core.Modes, early []byte) {
 	}
 }
 
-// takeSmall gives the stream a small buffer; it has none.
+// takeSmall gives the stream a small buffer; the stream has no buffer.
 func (r *receiver) takeSmall() {
 	r.small = rxSmalls.Get().(*rxSmall)
 	r.buf = r.small[:]
@@ -85,7 +85,7 @@ func (r *receiver) fill(l link) error {
 		r.err = r.read(l)
 	}
 	err := r.err
-	if errors.Is(err, os.ErrDeadlineExceeded) { // an interruption, which ends nothing by itself
+	if errors.Is(err, os.ErrDeadlineExceeded) { // interruptCaller set the deadline: the input has not ended
 		r.err = nil
 	}
 	return err
@@ -102,19 +102,19 @@ func (r *receiver) read(l link) error {
 		return nil
 	}
 	if err == io.EOF && r.r == r.w && !r.in.InPlacement() {
-		// MPA has no message for the end of a stream: TCP's FIN is it, and it counts as one only
+		// MPA has no message for the end of a stream: TCP's FIN ends it, in an orderly way only
 		// between FPDUs.
 		return io.EOF
 	}
 	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // inside of an FPDU (RFC 5044 §8 code 1)
+		err = io.ErrUnexpectedEOF // inside an FPDU (RFC 5044 §8 code 1)
 	}
 	return fmt.Errorf("%w: %w", rnic.ErrConnLost, err)
 }
 
-// aim returns where the bytes go that a read gets: first into head, and those after that
-// into rest. Between aim and release the memory is borrowed, so head stays valid; the
-// read must not wait meanwhile. When ok is false there is nothing to read for.
+// aim returns the memory for the next read: first head is filled, then rest. Between aim and
+// release the memory is borrowed, so head stays valid; the read must not wait meanwhile. ok is
+// false when no bytes are wanted.
 func (r *receiver) aim() (head, rest []byte, ok bool) {
 	if r.buf == nil {
 		r.takeSmall()
@@ -134,8 +134,8 @@ func (r *receiver) aim() (head, rest []byte, ok bool) {
 	return nil, rest, true
 }
 
-// release ends a loan of aim: n bytes have been read. idle: there was no input, and the link will
-// wait for it.
+// release ends the loan from aim: n bytes have been read. idle: there was no input, and the link
+// will wait for input.
 func (r *receiver) release(n int, idle bool) {
 	if r.in.Borrowed() {
 		r.head = r.in.Return(n)
@@ -154,8 +154,8 @@ func (r *receiver) release(n int, idle bool) {
 // blocksThread reports whether the next wait may block the thread.
 func (r *receiver) blocksThread() bool { return r.blockThread }
 
-// makeRoom moves a begun FPDU to the front when it could be cut off by the end
-// of the buffer, and takes a large buffer when the small one has been filled.
+// makeRoom moves a begun FPDU to the front when the buffer's end could cut it off, and takes a
+// large buffer when a read has filled the small one.
 func (r *receiver) makeRoom() {
 	switch {
 	case r.busy && r.wide == nil:
@@ -184,7 +184,7 @@ func (r *receiver) giveBack() {
 	r.r, r.w = 0, 0
 }
 
-// stop ends placement: when it returns no byte is placed any more.
+// stop ends placement: after stop no byte is placed any more.
 func (r *receiver) stop() {
 	r.mu.Lock()
 	r.in.Stop()
@@ -200,7 +200,7 @@ func (r *receiver) quit() {
 	r.in.Release()
 }
 
-// inMessage reports whether the stream is inside of a Send.
+// inMessage reports whether a Send has been received only in part.
 func (r *receiver) inMessage() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

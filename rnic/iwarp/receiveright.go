@@ -18,15 +18,15 @@ var _ rnic.Scheduler = (*stream)(nil)
 type owner uint64
 
 const (
-	ownerLoop     owner = iota // the receive loop: it works, or waits for the socket
-	ownerWanted                // the same; the loop offers the right after the next batch
-	ownerNone                  // none: the loop is parked, and the next caller takes the right
+	ownerLoop     owner = iota // the receive loop, which works or waits for the socket
+	ownerWanted                // the receive loop, which offers the right after the next batch
+	ownerNone                  // no goroutine: the loop is parked, and the next caller takes the right
 	ownerCaller                // a caller in PollUntil
-	ownerRecalled              // the same, and the loop has asked for the right
+	ownerRecalled              // a caller, and the loop has asked for the right
 	owners
 )
 
-// The arrows of the drawing: nextOwners[o] are the owners that can follow o.
+// nextOwners[o] holds the owners that can follow o, as drawn at receiveRight.
 var nextOwners = [owners][]owner{
 	ownerLoop:     {ownerWanted},
 	ownerWanted:   {ownerNone},
@@ -35,12 +35,13 @@ var nextOwners = [owners][]owner{
 	ownerRecalled: {ownerLoop},
 }
 
-// onOwner is called for each change; tests compare it with nextOwners. It is written before the
-// first stream is made, and nil in programs.
+// onOwner is called for each change; tests check the changes against nextOwners. It is set before
+// the first stream is made, and nil in programs.
 var onOwner func(from, to owner)
 
-// A moment is the owner of a right, and the number of times that callers have taken it. Both are in
-// one word: where it has not changed during a tick, no caller has come or gone.
+// A moment is the owner of a right, and the number of times that callers have taken the right. Both
+// are in one word: if the word has not changed during a tick, no caller has taken or released the
+// right.
 type moment uint64
 
 func (m moment) owner() owner      { return owner(m & 7) }
@@ -61,16 +62,16 @@ func (m moment) take() moment      { return m.of(ownerCaller) + 8 }
 //	     └────────────── release ────────────────── │ recalled │ ◄───────────┘
 //	                                                └──────────┘
 //
-// take, want and release are a caller's; the others are the receive loop's. The loop is parked
-// while it has no right. The owner has the receiver's state with it: an error that ended the input
-// stays there, and the loop finds it when it has the right again.
+// Callers take, want and release; the receive loop does the rest, and is parked while it lacks the
+// right. The owner also owns the receiver's state: an error that ended the input stays in the
+// state, and the loop finds the error when it has the right again.
 type receiveRight struct {
 	now   atomic.Uint64 // a moment; become is its only writer
-	wake  chan struct{} // one token: the parked loop looks whether it is needed
-	slow  wait.Backoff  // after a recall: callers with slow replies gain nothing
+	wake  chan struct{} // one token: the parked loop checks whether it is needed
+	slow  wait.Backoff  // active after a recall, because callers with slow replies gain nothing
 	tally tally.Counter // see AddTo
 
-	tick *time.Timer // of a parked loop; owned by the loop, nil before it first parks
+	tick *time.Timer // wakes a parked loop; owned by the loop, nil before the loop first parks
 }
 
 func (r *receiveRight) init() { r.wake = make(chan struct{}, 1) }
@@ -81,7 +82,7 @@ func (r *receiveRight) owner() owner   { return r.moment().owner() }
 // wanted reports whether a caller wants the right from the receive loop.
 func (r *receiveRight) wanted() bool { return r.owner() == ownerWanted }
 
-// become passes the right on. It reports false, and changes nothing, where now is not from.
+// become passes the right on. It reports false, and changes nothing, if now differs from from.
 func (r *receiveRight) become(from, to moment) bool {
 	if !r.now.CompareAndSwap(uint64(from), uint64(to)) {
 		return false
@@ -98,7 +99,8 @@ func (r *receiveRight) pass(from, to owner) bool {
 	return m.owner() == from && r.become(m, m.of(to))
 }
 
-// take gives the right to a caller if it is free; else the caller wants it for a later call.
+// take gives a free right to the caller; else it records that callers want the right, for a later
+// call.
 func (r *receiveRight) take() bool {
 	m := r.moment()
 	if m.owner() == ownerNone && r.become(m, m.take()) {
@@ -110,8 +112,9 @@ func (r *receiveRight) take() bool {
 	return false
 }
 
-// release ends a caller's ownership. ended: its read has failed, so the loop has to see the error.
-// It reports whether the right is free; else the loop has it, and has to be notified.
+// release ends a caller's ownership. ended: the caller's read has failed, so the loop has to see
+// the error. release reports whether the right is free; else the loop has the right, and must be
+// notified.
 func (r *receiveRight) release(ended bool) bool {
 	if !ended && r.pass(ownerCaller, ownerNone) {
 		r.tally.Win()
@@ -152,7 +155,7 @@ func (r *receiveRight) startTick() *time.Timer {
 }
 
 // AddTo implements tally.Source. A caller wins if it releases the right by itself, and loses if it
-// gives it to the loop; a caller that the backoff keeps from wanting the right is passed.
+// passes the right to the loop. A caller kept by the backoff from wanting the right is passed.
 func (r *receiveRight) AddTo(t tally.Table) {
 	c := r.tally.Counts()
 	c.Passed = r.slow.Passed()
@@ -166,7 +169,7 @@ func (s *stream) offerRight() {
 	if !r.offer() {
 		return
 	}
-	// A caller that waits may be about to take the right, and then receives for all.
+	// A waiting caller may be about to take the right, and then receives for all callers.
 	for range offerYields {
 		if r.owner() != ownerNone || !s.needsInput() {
 			break
@@ -179,7 +182,7 @@ func (s *stream) offerRight() {
 	s.park()
 }
 
-// needsInput reports whether a caller waits for input, or the end of the stream does.
+// needsInput reports whether the loop must read: for a waiting caller, or to end the stream.
 func (s *stream) needsInput() bool { return s.waiting() || s.q.Failed() }
 
 // park returns when the receive loop has the right again.
@@ -213,7 +216,8 @@ func (s *stream) regain() {
 }
 
 // interruptCaller ends the wait of a recalled caller, and returns when the loop has the right. The
-// end of the stream sets deadlines too, so this is repeated until the caller has seen it.
+// end of the stream sets deadlines too, so the deadline is set again until the caller has released
+// the right.
 func (s *stream) interruptCaller() {
 	r := &s.right
 	r.slow.Start()
@@ -241,7 +245,7 @@ func (s *stream) restoreDeadline() {
 	}
 }
 
-// PollUntil is as rnic.Scheduler has it.
+// PollUntil implements rnic.Scheduler.
 func (s *stream) PollUntil(done func() bool) {
 	r := &s.right
 	if s.waiting == nil || !r.take() {
@@ -250,7 +254,8 @@ func (s *stream) PollUntil(done func() bool) {
 	s.rx.blockThread, s.rx.woken = s.p.cfg.BlockThreads, false
 	err := s.receiveFor(done)
 	s.rx.blockThread = false
-	// waiting is called after the release: a caller that began to wait before found a receiver.
+	// waiting is called after the release: a caller that began to wait before the release found a
+	// receiver.
 	if !r.release(err != nil) || s.waiting() {
 		r.notify()
 	}
@@ -259,14 +264,14 @@ func (s *stream) PollUntil(done func() bool) {
 // receiveFor receives until a caller is done, or ownerRecalled, or the input ends.
 func (s *stream) receiveFor(done func() bool) error {
 	for s.right.owner() == ownerCaller {
-		// Asked before done: a goroutine that runs the handlers may have the caller's reply, and no
-		// other input might come.
+		// Handling is called before done, because a goroutine that runs the handlers may have the
+		// caller's reply, and no other input might come.
 		handling := s.q.Handling()
 		if done() {
 			return nil
 		}
 		if handling {
-			runtime.Gosched() // a handler does not wait
+			runtime.Gosched() // the handler will end soon, since handlers do not wait
 		} else if err := s.rx.fill(s.link); err != nil {
 			return err
 		} else {
@@ -276,7 +281,7 @@ func (s *stream) receiveFor(done func() bool) error {
 	return nil
 }
 
-// EnsureReceiver is as rnic.Scheduler has it.
+// EnsureReceiver implements rnic.Scheduler.
 func (s *stream) EnsureReceiver() {
 	if s.right.owner() == ownerNone {
 		s.right.notify()

@@ -13,10 +13,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// RTR is kinds of the ready-to-receive message, to be or'ed. It opens the way back: a
-// responder may send nothing before the first FPDU of the initiator (RFC 5044 §7.1.2),
-// and an initiator with a ULP that waits for the peer to speak has no other
-// (RFC 6581 §5 and §9.2). None of them has payload.
+// RTR is a set of kinds of ready-to-receive messages, to be or'ed. The message lets the responder
+// send: a responder MUST NOT send before the initiator's first FPDU (RFC 5044 §7.1.2), and an
+// initiator whose ULP waits for the peer has no other FPDU to send (RFC 6581 §5 and §9.2). No kind
+// has payload.
 type RTR uint8
 
 // The kinds. An RDMA Write costs neither end anything; an RDMA Read takes one of the ORD and of
@@ -29,7 +29,7 @@ const (
 	RTRAny = RTRWrite | RTRRead | RTRSend
 )
 
-// String is the kinds, joined by "|"; none for the client-server model.
+// String returns the kinds, joined by "|"; "none" for the client-server model.
 func (k RTR) String() string {
 	if k == 0 {
 		return "none"
@@ -55,15 +55,15 @@ var (
 	errRTRKind = errors.New("rnic: not a kind of ready-to-receive message")
 )
 
-// offer puts the kinds into a frame (RFC 6581 §9.2 [R6581-039 R6581-040]); none is the
+// offer puts the kinds into a frame (RFC 6581 §9.2 [R6581-039 R6581-040]); no kind means the
 // client-server model.
 func (k RTR) offer(e *mpa.Enhanced) {
 	e.PeerToPeer = k != 0
 	e.RTRWrite, e.RTRRead, e.RTRSend = k&RTRWrite != 0, k&RTRRead != 0, k&RTRSend != 0
 }
 
-// choose returns the cheapest of the kinds that the Reply allows too, or none. A Read
-// needs one of the ORD, as the Reply left it (RFC 6581 §9.3 [R6581-054]).
+// choose returns the cheapest kind in k that the Reply allows too, or 0. A Read needs an ORD of at
+// least one, as limited by the Reply (RFC 6581 §9.3 [R6581-054]).
 func (k RTR) choose(rep *mpa.Enhanced, ord int) RTR {
 	switch {
 	case k&RTRWrite != 0 && rep.RTRWrite:
@@ -76,8 +76,8 @@ func (k RTR) choose(rep *mpa.Enhanced, ord int) RTR {
 	return 0
 }
 
-// answer is the kind that a responder which takes k, or any when k is 0, names to
-// the initiator: the cheapest in common, or else one of its own (RFC 6581 §9.2 [R6581-046]).
+// answer returns the kind named to the initiator by a responder that takes the kinds in k (0: any):
+// the cheapest common kind, or else one of k (RFC 6581 §9.2 [R6581-046]).
 func (k RTR) answer(req *mpa.Enhanced) RTR {
 	if k == 0 {
 		k = RTRAny
@@ -88,7 +88,7 @@ func (k RTR) answer(req *mpa.Enhanced) RTR {
 	return k & -k
 }
 
-// workRequest is the message of one kind. The STag of a message without bytes is not checked
+// workRequest returns the message of one kind. The STag of a message without bytes is not checked
 // (RFC 6581 §9.2 [R6581-053]); a Read without a sink names STag 0.
 func (k RTR) workRequest() rnic.SendWR {
 	const anySTag = 1
@@ -101,8 +101,8 @@ func (k RTR) workRequest() rnic.SendWR {
 	return rnic.SendWR{Op: rnic.OpSend}
 }
 
-// sayReady sends the RTR, if a peer that spoke first has not opened the way, and returns when
-// it is with TCP; if it is a Read, when it has been answered. Without that the QP has ended.
+// sayReady lets the queued RTR leave, and waits until TCP has it; for a Read, until the peer has
+// answered it. After an error the QP has ended.
 func (s *stream) sayReady(ctx context.Context, opened <-chan struct{}) error {
 	if s.work.Begin() {
 		s.tx.runInline(inlineBytes)

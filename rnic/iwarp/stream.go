@@ -18,24 +18,25 @@ import (
 )
 
 // A stream is the Endpoint of one QP: the protocol core, which does no I/O, joined to a connection
-// by two goroutines. The receive loop reads all input there is, passes it to the core, runs the CQ
-// handlers once, and sends the work they posted in one go. The transmit loop sleeps; it goes on
-// where TCP has no room, and ends the stream. Other goroutines transmit the work that they post.
+// by two goroutines. The receive loop reads all available input, passes it to the core, runs the CQ
+// handlers once, and sends the work posted by the handlers in one go. The transmit loop sleeps; it
+// continues when TCP has no room, and ends the stream. Other goroutines transmit the work that they
+// post.
 type stream struct {
 	// set once, in NewEndpoint
 	q       *rnic.ProviderQP
 	p       *provider
 	waiting func() bool // QPConfig.Waiting; nil: callers cannot drive
-	goOn    func()      // follow
+	goOn    func()      // s.follow as a func value, made once
 
 	// set once, before the loops start
 	modes core.Modes
 
-	// Parts with their own locks. A stream's locks are rx.mu, tx.mu and work's, in this order, and
-	// mu. mu is held with none of the others, but with work's before the loops start. tx.mu is
-	// taken under rx.mu where the peer invalidates a region that a batch points into, also a batch
-	// of another stream; never the other way. Neither is held in a wait for TCP, so a peer that
-	// stops reading cannot hold up its own input.
+	// Parts with their own locks. A stream's locks are rx.mu, tx.mu and work's lock, in this order,
+	// and mu. mu is held together with no other, except work's lock before the loops start. tx.mu
+	// is taken under rx.mu where the peer invalidates a region that a batch points into, also a
+	// batch of another stream; rx.mu is never taken under tx.mu. Neither is held in a wait for TCP,
+	// so a peer that stops reading cannot hold up its own input.
 	work core.Work
 	tx   transmitter
 	rx   receiver
@@ -45,8 +46,8 @@ type stream struct {
 	sends atomic.Uint32 // posts that end with a Send, as answers do; modulo 2^32
 
 	txWake chan struct{} // one token: the transmit loop has something to do
-	// A wake-up never waits, and a loop that is awake looks again. The receive loop alone closes
-	// eof; teardown then knows that reading has ended.
+	// Putting the token never waits: if txWake is full, the loop will check for work anyway. Only
+	// the receive loop closes eof; teardown then knows that reading has ended.
 	eof   chan struct{} // closed when the receive loop has ended
 	loops sync.WaitGroup
 
@@ -78,15 +79,16 @@ type session struct {
 	ird, ord int
 	private  []byte
 	gated    bool            // send nothing before the first FPDU has come
-	rtr      RTR             // initiator: the first message to send; 0: none of our own
-	opened   <-chan struct{} // and when that is done
+	rtr      RTR             // initiator: the first message to send; 0: no RTR
+	opened   <-chan struct{} // closed when the rtr message is done
 }
 
 // start brings the QP to RTS and starts its loops.
 //
-// mu is held from the moment in which the QP is RTS until the loops run: a fail or Close that comes
-// between finds either no link, and no loops to wait for, or both. Established fails if the QP was
-// closed or connected meanwhile; then nothing was started, and the caller closes the connection.
+// mu is held from the moment in which the QP is RTS until the loops run: a fail or Close meanwhile
+// finds either neither link nor loops, or both the link and running loops. Established fails if the
+// QP was closed or connected meanwhile; then nothing was started, and the caller closes the
+// connection.
 func (s *stream) start(ses *session) error {
 	l, err := newLink(ses.conn)
 	if err != nil {
@@ -94,7 +96,8 @@ func (s *stream) start(ses *session) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Nothing of the stream changes before Established: another connection may have the QP already.
+	// Nothing of the stream changes before Established: until then another connection may own the
+	// QP.
 	c := rnic.Connected{IRD: ses.ird, ORD: ses.ord, PrivateData: ses.private, CRC: ses.modes.CRC, Sources: ses.modes.TakesSources(l.mss())}
 	if !s.q.Established(c) {
 		return rnic.ErrState
@@ -111,8 +114,8 @@ func (s *stream) start(ses *session) error {
 	s.tx.out.Start(ses.modes)
 	s.rx.start(ses.modes, ses.early)
 	s.work.Start(ses.ird, ses.ord, ses.gated)
-	// Queued before the QP's owner can post: start has not returned, so the RTR is the first of
-	// all.
+	// The RTR is queued before the QP's owner can post, because start has not returned. So the RTR
+	// is the first message.
 	if ses.rtr != 0 {
 		ses.opened = s.work.PostRTR(ses.rtr.workRequest())
 	}
@@ -163,13 +166,14 @@ func (s *stream) rxLoop() {
 	}
 }
 
-// receive is the receive loop from then on, until the input ends or another goroutine is the loop.
+// receive runs the receive loop after the start-up bytes, or after follow, until the input ends or
+// another goroutine is the loop.
 func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
 		s.rx.came, s.rx.sends = s.rx.in.Messages(), s.sends.Load()
-		// Read before the batch: a caller that wants the right since then waits for a reply, so the
-		// loop would have to reclaim it at once.
+		// wanted is read before the batch: a caller that wants the right later waits for a reply,
+		// so the loop would have to reclaim the right at once.
 		offers := err == nil && s.right.wanted()
 		// No linger before an offer: a woken caller takes the right and transmits by itself.
 		if err == nil && !s.digest(func() bool { return offers }) {
@@ -190,16 +194,16 @@ func (s *stream) receive() {
 	}
 }
 
-// answered reports whether the stream has sent as many answers as it got messages since the current
-// batch began. If so, no other goroutine works on this peer's messages, and none needs the
+// answered reports whether the stream has sent as many answers as it received messages since the
+// current batch began. If so, no other goroutine works on this peer's messages, and none needs the
 // processor of a blocked thread.
 func (s *stream) answered() bool {
 	n := s.rx.in.Messages() - s.rx.came
 	return s.waiting == nil && n > 0 && s.sends.Load()-s.rx.sends >= n
 }
 
-// follow is the receive loop from the middle of a batch on, after its handlers. The goroutine that
-// read the batch is not the loop any more, because a handler may wait.
+// follow continues the receive loop on another goroutine, after a batch's handlers. The goroutine
+// that read the batch is no longer the loop, because its handler may wait.
 func (s *stream) follow() {
 	s.handled(true, never)
 	s.rx.blockThread = s.answered()
@@ -208,11 +212,11 @@ func (s *stream) follow() {
 
 func never() bool { return false }
 
-// digest passes the input to the core and ends the batch. content reports whether the goroutine
-// that receives has all that it waits for. leads is false if another goroutine is the receive loop
-// now (follow).
+// digest passes the input to the core and ends the batch. content reports whether the receiving
+// goroutine waits for nothing more. leads is false if another goroutine is the receive loop now
+// (follow).
 func (s *stream) digest(content func() bool) (leads bool) {
-	// After an error the loop goes on: it reads and discards input until the socket ends, so that
+	// After an error the loop continues: it reads and discards input until the socket ends, so that
 	// closing it does not reset it under our Terminate. fail may be called again; the first counts.
 	bunch := s.q.BeginBatch()
 	err := s.rx.consume()
@@ -232,11 +236,11 @@ func (s *stream) digest(content func() bool) (leads bool) {
 func (s *stream) afterBatch(content func() bool) (leads bool) {
 	s.work.Cork()
 	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued
-	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A batch
-	// that takes long has two (earlyflush.go).
+	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A long
+	// batch takes two writev calls (earlyflush.go).
 	s.early.begin()
 	follow := s.goOn
-	if s.waiting != nil { // callers may drive: the receive side is not this goroutine's to give away
+	if s.waiting != nil { // this may be a caller's goroutine, which cannot pass the receive side on
 		follow = nil
 	}
 	ran, leads := s.q.Lead(follow)
@@ -246,7 +250,7 @@ func (s *stream) afterBatch(content func() bool) (leads bool) {
 	return leads
 }
 
-// handled ends what afterBatch began, after the handlers.
+// handled is the second half of afterBatch, after the handlers.
 func (s *stream) handled(ran bool, content func() bool) {
 	s.early.end()
 	if ran && !content() && s.work.YieldCorked() {
@@ -259,9 +263,8 @@ func (s *stream) handled(ran bool, content func() bool) {
 // sendCollected sends the work posted since Cork, and uncorks.
 func (s *stream) sendCollected() {
 	if s.work.Uncork() {
-		// A link that cannot be written to without waiting is the transmit loop's alone: the
-		// receive loop MUST NOT wait for room, or two peers with full windows would wait for each
-		// other.
+		// Only the transmit loop writes to a link that may block: the receive loop MUST NOT wait
+		// for room, or two peers with full windows would wait for each other.
 		if s.link.inline() {
 			s.tx.run(batchBytes)
 		} else {
@@ -273,7 +276,8 @@ func (s *stream) sendCollected() {
 // inputEnded finds out how the inbound bytes ended.
 func (s *stream) inputEnded(err error) {
 	// A FIN between FPDUs is an orderly end if nothing is outstanding. The peer may have answered
-	// bytes that the transmitter has just handed to TCP, so its bookkeeping comes first.
+	// bytes that the transmitter has just handed to TCP, so the transmitter must first record those
+	// bytes.
 	if err == io.EOF {
 		s.tx.barrier()
 		if s.work.Outstanding() || s.rx.inMessage() {
@@ -287,7 +291,7 @@ func (s *stream) inputEnded(err error) {
 func (s *stream) txLoop() {
 	defer s.loops.Done()
 	for range s.txWake {
-		// First: after an error only teardown transmits.
+		// This check comes first: after an error only teardown transmits.
 		if s.q.Failed() {
 			s.teardown()
 			return
@@ -302,7 +306,7 @@ func (s *stream) txLoop() {
 	}
 }
 
-// FlushDeferred is as rnic.Scheduler has it.
+// FlushDeferred implements rnic.Scheduler.
 func (s *stream) FlushDeferred() { s.wakeTx() }
 
 func (s *stream) wakeTx() {
@@ -321,13 +325,13 @@ func (s *stream) AddTo(t tally.Table) {
 	}
 }
 
-// Uncork is as rnic.Scheduler has it.
+// Uncork implements rnic.Scheduler.
 func (s *stream) Uncork() {
 	s.early.end()
 	s.sendCollected()
 }
 
-// InputWaits is as rnic.Scheduler has it.
+// InputWaits implements rnic.Scheduler.
 func (s *stream) InputWaits() bool {
 	l, ok := s.link.(*tcpLink)
 	return !ok || l.waits()
@@ -336,7 +340,7 @@ func (s *stream) InputWaits() bool {
 // Wait returns when the loops have ended.
 func (s *stream) Wait() { s.loops.Wait() }
 
-// Moved is the number of bytes that TCP has taken, and that the peer has sent for our RDMA Reads.
+// Moved returns the number of bytes taken by TCP, plus those received for our RDMA Reads.
 func (s *stream) Moved() uint64 { return s.tx.handed.Load() + s.rx.in.ReadBytes() }
 
 // ReceivesPosted has nothing to do: a peer sends whether there are receives or not.
@@ -347,10 +351,10 @@ func (s *stream) Join(netip.Addr) (rnic.AddressHandle, error) {
 	return rnic.AddressHandle{}, errors.ErrUnsupported
 }
 
-// Leave is for UD, too.
+// Leave is for UD, like Join.
 func (s *stream) Leave(netip.Addr) {}
 
-// RemoteAddr is the peer's TCP address, nil when the stream was never connected.
+// RemoteAddr returns the peer's TCP address, nil when the stream was never connected.
 func (s *stream) RemoteAddr() net.Addr {
 	if c := s.socket(); c != nil {
 		return c.RemoteAddr()
@@ -358,7 +362,7 @@ func (s *stream) RemoteAddr() net.Addr {
 	return nil
 }
 
-// LocalAddr is our TCP address, nil when the stream was never connected.
+// LocalAddr returns our TCP address, nil when the stream was never connected.
 func (s *stream) LocalAddr() net.Addr {
 	if c := s.socket(); c != nil {
 		return c.LocalAddr()

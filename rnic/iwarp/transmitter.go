@@ -22,27 +22,27 @@ type transmitter struct {
 	// set once
 	s    *stream
 	link link
-	tcp  *tcpLink // the same, if it is one
+	tcp  *tcpLink // the link, if it is a tcpLink
 
 	mu  sync.Mutex
 	out core.Outbound // guarded by mu
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 
-	burst wait.Burst // of the transmit loop, so that small calls pass large transfers
+	burst wait.Burst // yields of the transmit loop, so that small calls pass large transfers
 }
 
 // An outcome is the result of one step of a transmitter.
 type outcome uint8
 
 const (
-	stepped outcome = iota // TCP has taken some; there might be more
-	full                   // and it takes no more now
-	idle                   // all has been transmitted that there was
+	stepped outcome = iota // TCP has taken some bytes; there might be more
+	full                   // TCP takes no more bytes now
+	idle                   // all available bytes have been transmitted
 )
 
-// runInline transmits on a poster's goroutine. It never waits, and hands over bytes beyond the
-// socket's room or the budget.
+// runInline transmits on a poster's goroutine. It never waits: it leaves bytes beyond the socket's
+// room or the budget to the transmit loop.
 func (t *transmitter) runInline(budget int) {
 	if t.link.inline() {
 		t.run(budget)
@@ -55,8 +55,8 @@ func (t *transmitter) runInline(budget int) {
 }
 
 // run transmits until there is nothing to do, or budget bytes are with TCP or TCP takes no more:
-// then the transmit loop goes on. The caller has the turn, and has given it back, or handed it
-// over, after.
+// then the transmit loop continues. The caller has the turn; run gives the turn back or hands it
+// over.
 func (t *transmitter) run(budget int) {
 	for {
 		n, o, err := t.step()
@@ -65,16 +65,17 @@ func (t *transmitter) run(budget int) {
 		case err != nil && !errors.Is(err, rnic.ErrConnLost):
 			t.failed(err)
 			return
-		// The reason that the peer has given may still be on its way in, and sendFailed waits for
-		// it: a poster must not wait, and the receive loop would wait for itself.
+		// sendFailed, which waits for the peer's reason in the input, is left to the transmit loop:
+		// a poster must not wait, and the receive loop would wait for itself.
 		case err != nil || o == full: // the transmit loop will see a lost connection too
 			t.handOver()
 			return
-		// Rest looks at the queue under its lock and then gives the turn back, in one step: a work
-		// request posted before it is seen here, one posted after it finds the turn free.
+		// Rest looks at the queue under its lock and then gives the turn back, in one step: Rest
+		// sees a work request posted before, and a poster after it finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
-		// Not before: a needless wake-up of the loop costs as much as many small messages.
+		// The budget is checked last, because a needless wake-up of the loop costs as much as many
+		// small messages.
 		case budget <= 0:
 			t.handOver()
 			return
@@ -82,7 +83,7 @@ func (t *transmitter) run(budget int) {
 	}
 }
 
-// runLoop is run on the transmit loop, which waits for room.
+// runLoop is run for the transmit loop: it waits for room in the socket.
 func (t *transmitter) runLoop() {
 	for {
 		n, o, err := t.step()
@@ -110,14 +111,13 @@ func (t *transmitter) failed(err error) {
 	t.s.work.GiveUp()
 }
 
-// yieldedFor is the number of inputs of small calls at the time when a large transfer last yielded
-// for their sake.
+// yieldedFor is the value of rxwait.SmallInputs when a large transfer last yielded to small calls.
 var yieldedFor atomic.Uint64
 
-// yieldToCalls yields if there has been a small call since a large transfer of this process did:
+// yieldToCalls yields if a small call has come since a large transfer of this process last yielded:
 // the receiver of the reply may wait for this processor, and so may the next call, which is read
-// before the next batch of the transfer is made and sent. Once is enough for both; a thread that
-// yields more often gets the processor back later, and may have to reply itself.
+// before the next batch of the transfer is made and sent. One yield is enough for both; a thread
+// that yields more often gets the processor back later, and may have to reply itself.
 func (t *transmitter) yieldToCalls() {
 	if n := rxwait.SmallInputs(); n != yieldedFor.Load() {
 		yieldedFor.Store(n)
@@ -162,7 +162,7 @@ func (t *transmitter) outcome(noRoom bool) outcome {
 	switch {
 	case noRoom:
 		return full
-	case t.out.Idle(): // without another step, which would find nothing
+	case t.out.Idle(): // this saves another step, which would find nothing
 		return idle
 	}
 	return stepped

@@ -13,11 +13,11 @@ import (
 
 // With BBR the kernel paces a connection: a timer releases each packet, and on a virtual machine
 // setting a timer costs as much as sending 64 KiB. Between two ends on one machine nothing can be
-// congested, so their connections are not paced. Others keep the administrator's choice. A socket
-// that was paced once stays paced, so the choice is made before it connects, and for accepted
-// connections on the listening socket.
+// congested, so their connections are not paced. Other connections keep the administrator's choice.
+// A socket that was paced once stays paced, so pacing is switched off before the socket connects,
+// and for accepted connections on the listening socket.
 
-// paces reports whether a congestion control is one that paces.
+// paces reports whether the named congestion control paces.
 func paces(control string) bool { return strings.HasPrefix(control, "bbr") }
 
 func control(fd uintptr) string {
@@ -29,8 +29,8 @@ func setControl(fd uintptr, name string) error {
 	return unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
 }
 
-// unpace takes the pacing from a socket that is not connected, and returns its former congestion
-// control, empty if that did not change.
+// unpace switches pacing off for an unconnected socket, and returns the former congestion control,
+// empty if unchanged.
 func unpace(rc syscall.RawConn) (had string) {
 	_ = rc.Control(func(fd uintptr) {
 		if name := control(fd); paces(name) && setControl(fd, plainControl) == nil {
@@ -41,7 +41,8 @@ func unpace(rc syscall.RawConn) (had string) {
 }
 
 // mayHave reports whether this process may give sockets of a domain a congestion control. A
-// listener made by another process, such as a service manager, can have one that needs privileges.
+// listener made by another process, such as a service manager, can have a congestion control that
+// needs privileges.
 var mayHave = func(domain int, name string) bool {
 	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -83,7 +84,7 @@ func unpaceDialed(_, address string, rc syscall.RawConn) error {
 	return nil
 }
 
-// dial is DeviceConfig.Dial unless a program has its own.
+// dial is used for a DeviceConfig without Dial.
 func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Control: unpaceDialed}
 	return d.DialContext(ctx, network, addr)
@@ -101,7 +102,7 @@ func pace(c net.Conn, had string) {
 		return
 	}
 	_ = rc.Control(func(fd uintptr) {
-		if control(fd) == plainControl { // and not another one, of its route
+		if control(fd) == plainControl { // and not another congestion control, set for its route
 			_ = setControl(fd, had)
 		}
 	})

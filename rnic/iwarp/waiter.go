@@ -13,13 +13,13 @@ import (
 type waitState uint8
 
 const (
-	waitSpin  waitState = iota // it reads again at once
+	waitSpin  waitState = iota // the receiver reads again at once
 	waitBlock                  // the thread was blocked in ppoll(2), and there is input
 	waitPark                   // the goroutine parks in the network poller
 )
 
-// A waiter is how a receiver waits where a read finds nothing. It begins with the wait that ends
-// soonest after input, and each state refuses where it does not pay (package rxwait).
+// A waiter chooses how a receiver waits after a read that found nothing. It begins with the wait
+// that ends soonest after input; a wait that would not pay is skipped (package rxwait).
 //
 //	         EAGAIN             refused, or over        refused, or in vain
 //	┌──────┐ ─────► ┌──────┐ ──────────────────► ┌───────┐ ──────────► ┌──────┐
@@ -35,8 +35,9 @@ type waiter struct {
 	large atomic.Int32 // inputs until the stream no longer counts as one of large transfers
 }
 
-// next is for a read of fd that found nothing; keep: the thread may block, and keep its processor
-// of Go's scheduler. With an error the goroutine MUST NOT park, for no input would wake it.
+// next returns the wait after a read of fd that found nothing. keep: the thread may block, and keep
+// its processor of Go's scheduler. After an error the goroutine MUST NOT park, because no input
+// would wake it.
 func (w *waiter) next(fd int, keep bool) (waitState, error) {
 	if w.spin.Continue() {
 		return waitSpin, nil
@@ -48,8 +49,8 @@ func (w *waiter) next(fd int, keep bool) (waitState, error) {
 	return waitPark, w.block.Unmask(fd)
 }
 
-// found is for a read of n bytes, or one that ended without input. Inputs of large transfers count
-// apart: receivers of small calls block for less beside them.
+// found records a read of n bytes, or the end of the input. Inputs of large transfers count
+// separately, because receivers of small calls block for less time next to them.
 func (w *waiter) found(n int) {
 	w.spin.Found()
 	if w.large.Load() > 0 {
@@ -61,7 +62,7 @@ func (w *waiter) found(n int) {
 	w.note(n)
 }
 
-// note is for a read or write of n bytes.
+// note records a read or write of n bytes.
 func (w *waiter) note(n int) {
 	if n >= largeBytes {
 		w.large.Store(largeInputs)

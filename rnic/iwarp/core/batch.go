@@ -12,9 +12,9 @@ import (
 // Bounds of a batch.
 const (
 	MaxPieces    = 512       // ranges of one batch, below writev's limit (IOV_MAX is 1024)
-	batchBytes   = 256 << 10 // more would only delay the first byte by the CRCs of the rest
+	batchBytes   = 256 << 10 // a larger batch would only delay its first byte by the CRCs of the rest
 	batchScratch = 24 << 10  // the FPDUs' length, headers, padding and CRC
-	smallScratch = 1 << 10   // the same, for a connection with little to send
+	smallScratch = 1 << 10   // the same for a batch of few FPDUs
 	fpduScratch  = 64        // one FPDU's largest scratch memory
 	inlineMax    = 192       // a smaller payload is cheaper to copy than to point at
 	// aheadBytes is the payload requested from a Source at once, to the end of an FPDU: the kernel
@@ -23,16 +23,18 @@ const (
 )
 
 // A batch is a list of byte ranges that leave in order: headers and trailers from its scratch
-// memory, payload in the work request's memory. It is reused; building one allocates nothing.
+// memory, payload in the work request's memory. The batch is reused, so building it allocates
+// nothing.
 type batch struct {
-	// The Turn's holder builds and takes it; detach and takePartial come from other goroutines,
+	// The Turn's holder builds and sends the batch; other goroutines call detach and takePartial,
 	// under the owner's lock. Ranges point into the ULP's memory until their work request
-	// completes, into a region until its pin is gone: the batch owns neither, only its scratch.
+	// completes, or into a region until its pin is gone: the batch owns neither memory, only its
+	// scratch.
 	q       *rnic.ProviderQP // set once
 	pieces  [][]byte
 	at      int    // the first range not completely taken
 	left    int    // bytes not yet taken
-	scratch []byte // small, or one of largeScratches when that is full
+	scratch []byte // small, or one of largeScratches when small is full
 	// small is set once; ranges point into it until the batch has left, even after scratch was
 	// replaced.
 	small   []byte
@@ -58,8 +60,8 @@ func (b *batch) init(q *rnic.ProviderQP) {
 	b.scratch = b.small
 }
 
-// largeScratches is of *[batchScratch]byte: a connection has one while a batch of many FPDUs waits
-// to be sent; idle connections have none.
+// largeScratches holds *[batchScratch]byte: a connection takes one while a batch of many FPDUs
+// waits to be sent; idle connections hold no large scratch.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
 // read returns the next n bytes of src in the batch's memory; left limits its requests to src, n
@@ -86,8 +88,9 @@ func (b *batch) full() bool {
 // cramped reports whether another FPDU could exceed the scratch memory.
 func (b *batch) cramped() bool { return len(b.scratch)+fpduScratch+inlineMax > cap(b.scratch) }
 
-// enlarge continues in large scratch memory, unless it is in use already. Earlier ranges keep
-// pointing into the small one. Thus requests posted at once leave in one batch, not in two.
+// enlarge continues in large scratch memory, unless the batch uses such memory already. Earlier
+// ranges keep pointing into the small scratch. Thus requests posted at once leave in one batch, not
+// in two.
 func (b *batch) enlarge() bool {
 	if cap(b.scratch) == batchScratch {
 		return false
@@ -134,7 +137,7 @@ func (b *batch) addScratch(n int) []byte {
 	b.left += n
 	if b.owned {
 		last := &b.pieces[len(b.pieces)-1]
-		// The last range ends where this begins, so it is extended.
+		// The last range ends where the new bytes begin, so that range is extended.
 		*last = b.scratch[at-len(*last) : at+n]
 		return p
 	}

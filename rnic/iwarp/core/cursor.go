@@ -2,15 +2,15 @@
 
 package core
 
-// A cursor is a position in a gather list. All walks through one use these methods.
+// A cursor is a position in a gather list. All walks through a gather list use these methods.
 type cursor struct {
 	sgl [][]byte
 	at  int // index of the slice
 	off int // byte offset in the slice
 }
 
-// next returns at least one of the next n bytes, as many as lie in one slice, and steps past them.
-// n is at most the number of remaining bytes.
+// next returns at least one of the next n bytes, as many as lie in one slice, and steps past the
+// returned bytes. n is at most the number of remaining bytes.
 func (c *cursor) next(n int) []byte {
 	for c.off == len(c.sgl[c.at]) { // empty, or all of it taken
 		c.at, c.off = c.at+1, 0

@@ -20,13 +20,13 @@ import (
 // segment began.
 //
 // With CRCs a segment's header is not trusted before its CRC is verified. So only segments with a
-// destination known without it are read directly: the next segment of the same RDMA Write
+// destination known without the header are read directly: the next segment of the same RDMA Write
 // (continuation), or any of the response to our oldest Read. Its header must name memory named by a
-// verified segment, at that segment's end, or by the posted Read, and it has passed the same
-// checks; damage cannot make it touch other memory. Its bytes are not delivered before the CRC,
-// computed as they arrive, has been checked (RFC 5044 §6 [R5044-083]): there is no completion and
-// no next segment. A wrong CRC ends the stream, and the region's content from that offset on is
-// undefined, as RFC 5040 leaves it after any error.
+// verified segment, at that segment's end, or by the posted Read, and the header has passed the
+// same checks; so a damaged header cannot touch other memory. The segment's bytes are not delivered
+// before the CRC, computed as they arrive, has been checked (RFC 5044 §6 [R5044-083]): there is no
+// completion and no next segment. A wrong CRC ends the stream, and the region's content from that
+// offset on is undefined, as RFC 5040 leaves it after any error.
 const (
 	directMin = 16 << 10 // below this, one read of many FPDUs and a copy are cheaper
 	bulkPause = 4        // this many small FPDUs in a row end the expectation of large ones
@@ -50,7 +50,7 @@ type directPlacement struct {
 	got      int                   // bytes already placed
 	trailer  int                   // padding and CRC bytes
 	mr       *rnic.MR              // tagged payload's destination
-	fault    error                 // why it cannot continue
+	fault    error                 // why the placement cannot continue
 	crc      uint32                // the received bytes' CRC, if CRCs are in use
 	mem      []byte                // the borrowed memory
 }
@@ -97,7 +97,7 @@ func (in *Inbound) beginDirect(b []byte) (n int, err error) {
 		return 0, nil
 	}
 	length := int(binary.BigEndian.Uint16(b))
-	// Only a guess, confirmed by check: a check pays if the FPDU has payload.
+	// The opcode is only a guess, which check confirms: a check pays if the FPDU has payload.
 	op := rdmap.Opcode(b[mpa.LengthLen+1] & 0x0f)
 	if mpa.LengthLen+length-len(b) < directMin || !op.Payload() {
 		return 0, nil
@@ -134,8 +134,8 @@ func (in *Inbound) destinationKnown(a *action) bool {
 // is here.
 func (in *Inbound) endDirect(b []byte) (n int, whole bool, err error) {
 	p := &in.placement
-	// Reported here and not by Borrow, so that only Consume ends a stream, with the segment's
-	// header.
+	// The fault is reported here and not by Borrow, so that only Consume ends a stream, with the
+	// segment's header.
 	if p.fault != nil {
 		return 0, false, in.fail(p.fault, p.head[:p.h.Len()], p.length)
 	}
@@ -178,8 +178,8 @@ func (in *Inbound) noteSmall(n int) {
 
 // Limit returns how many bytes after b to read into the buffer at once; 0: all available. tail is a
 // small number of bytes. The payload after a large segment's header is better read straight into
-// its destination. A first segment needs its CRC verified first: it is read with no more than the
-// header of the one after it.
+// its destination. A message's first segment needs its CRC verified first: it is read with no more
+// than the next segment's header.
 func (in *Inbound) Limit(b []byte, tail int) int {
 	bulk := in.small < bulkPause
 	switch {
@@ -229,8 +229,8 @@ func (in *Inbound) Borrow() (p []byte, ok bool) {
 func (in *Inbound) Borrowed() bool { return in.placement.borrowed }
 
 // Return ends a Borrow: n bytes have been read, and the first of them filled the placement's
-// memory. It returns how many these are. It computes their CRC here, while they are in the cache
-// and cannot be taken away.
+// memory. It returns the number of these first bytes. Return also computes their CRC, while they
+// are in the cache and cannot be taken away.
 func (in *Inbound) Return(n int) (placed int) {
 	l := &in.placement
 	placed = min(n, l.left())

@@ -11,7 +11,7 @@ import (
 )
 
 // operands returns an atomic operation in wire form. A plain swap becomes a compare and swap that
-// compares no bit and swaps all: the RFC gives it no separate code.
+// compares no bit and swaps all bits: the RFC gives it no separate code.
 func operands(e *entry) rdmap.AtomicRequest {
 	a := rdmap.AtomicRequest{Op: rdmap.CmpSwap, ID: e.P.atomicID, STag: uint32(e.RemoteSTag), TO: e.RemoteTO,
 		Data: e.Atomic.Data, DataMask: e.Atomic.Mask, Compare: e.Atomic.Compare, CompareMask: e.Atomic.CompareMask}

@@ -12,7 +12,7 @@ import (
 )
 
 // Faults of inbound segments, in the order of the RFCs' code tables. check (inbound_check.go) finds
-// them all, except memory faults, found by the Memory Region.
+// them all, except memory faults, which the Memory Region finds.
 var (
 	errMSN       = term.New(term.DDPMSNRange, "")
 	errNoBuffer  = term.New(term.DDPNoBuffer, "no receive posted")
@@ -77,7 +77,7 @@ func LocalFault(err error) *Fault {
 }
 
 // segmentFault returns a fault for an error found in a ULPDU with length bytes, beginning with
-// ulpdu. It includes the headers that go back to the peer, by the RFC's table (RFC 5040 §4.8
+// ulpdu. The fault includes the headers that go back to the peer, by the RFC's table (RFC 5040 §4.8
 // [R5040-086]). An error without a code is returned unchanged.
 func segmentFault(err error, ulpdu []byte, length int) error {
 	var e *term.Error

@@ -24,15 +24,15 @@ type Inbound struct {
 	direct     bool
 	markers    *mpa.MarkerReceiver // not nil: we requested markers
 
-	// Guarded by the owner's lock, as is the rest: the receive loop writes it, and the goroutine
-	// that ends the stream writes it by Stop. Once stopped is set, it stays set.
+	// Guarded by the owner's lock, as is the rest: the receive loop writes stopped, and so does the
+	// goroutine that ends the stream, by Stop. Once set, stopped stays set.
 	stopped bool
 	begun   bool // a valid FPDU has arrived
 	// The next MSN of each untagged queue. They wrap from 2^32-1 to 0 (RFC 5041 §4.3 [R5041-047]),
 	// so they are compared for equality only: TCP keeps the order, and any other MSN is a fault.
-	sendMSN   uint32 // the expected or current message's, on queue 0
-	readMSN   uint32 // and on queue 1
-	atomicMSN uint32 // and on queue 3
+	sendMSN   uint32 // the MSN of the expected or current message on queue 0
+	readMSN   uint32 // the same on queue 1
+	atomicMSN uint32 // the same on queue 3
 
 	// The message in progress. A sender finishes a message before it begins the next (RFC 5041 §5.3
 	// [R5041-067]), but this code does not depend on it: recv and read are separate, so a mixed
@@ -44,35 +44,35 @@ type Inbound struct {
 	src        *rnic.MR // the last region read for the peer
 	placement  directPlacement
 	cont       continuation
-	readIn     atomic.Uint64 // bytes in all Read Responses
+	readIn     atomic.Uint64 // bytes received in all Read Responses
 	unreported unreportedReads
-	small      int // FPDUs since a large one, at most bulkPause, at which no large one is expected
+	small      int // FPDUs since a large one, at most bulkPause; at bulkPause no large FPDU is expected
 }
 
 // An inboundSend is the Send being received, from its first segment to its complete last one.
 type inboundSend struct {
 	open bool
 	op   rdmap.Opcode
-	// A copy: the receive stays the head of the queue until the message is complete. wr.Buf may
-	// come from wr.Pool. It belongs to this side until CompleteRecv passes it to the ULP, or
-	// Release returns it to the pool.
+	// wr is a copy: the receive stays the head of the queue until the message is complete. wr.Buf
+	// may come from wr.Pool. That buffer belongs to this side until CompleteRecv passes it to the
+	// ULP, or Release returns it to the pool.
 	wr     rnic.RecvWR
 	placed uint32 // bytes in its buffer, and the next segment's MO
 }
 
 // An unreportedReads counts finished work on Reads not yet passed to Work, because a call for each
-// would cost as much as the work itself. reportReads passes it on before Consume returns, and
-// before any other message has a visible effect.
+// Read would cost as much as the work itself. reportReads passes the counts on before Consume
+// returns, and before any other message has a visible effect.
 type unreportedReads struct {
 	done  uint32 // our oldest Reads with a complete response
-	made  uint32 // number of our Reads in Work at the last check, those included
-	asked uint32 // the peer's received Reads
-	room  int    // for more of them, at the last check
+	made  uint32 // our Reads in Work at the last check, the done ones included
+	asked uint32 // Read Requests received from the peer
+	room  int    // for more Read Requests, at the last check
 	bytes uint64 // of Read Responses
 }
 
-// maxUnreported limits finished Reads not yet reported: goroutines waiting for them, or for room
-// for others, need not wait for a long batch.
+// maxUnreported limits finished Reads not yet reported: goroutines waiting for these Reads, or for
+// room for further ones, need not wait for a long batch.
 const maxUnreported = 16
 
 // An inboundRead is our Read with the current inbound response.
@@ -90,22 +90,23 @@ func (in *Inbound) Init(q *rnic.ProviderQP, w *Work) {
 	in.small = bulkPause
 }
 
-// Start configures it for a stream.
+// Start configures the Inbound for a stream.
 func (in *Inbound) Start(m Modes) {
 	in.crc, in.extensions = m.CRC, m.Extensions
-	// Markers stand within the payload, so payload with markers cannot be read directly. With CRCs
-	// it can, but only if the destination is known in advance: see continuation.
+	// Markers stand within the payload, so payload with markers cannot be read directly. Payload
+	// with CRCs can be read directly, but only if the destination is known in advance: see
+	// continuation.
 	in.direct = m.Direct && !m.RecvMarkers && !(m.CRC && m.Strict)
 	if m.RecvMarkers {
 		in.markers = new(mpa.MarkerReceiver)
 	}
 }
 
-// Consume takes every complete FPDU at the front of b, and returns their number of bytes. The
+// Consume takes every complete FPDU at the front of b, and returns the number of bytes taken. The
 // remaining bytes must stay in front of the next ones, unless Direct reports that their payload is
-// placed elsewhere. An error ends the stream: nothing after it is placed (RFC 5041 §7.1
-// [R5041-109]). It is a *Fault, or a plain error that needs no Terminate. The caller holds the
-// owner's lock.
+// placed elsewhere. An error ends the stream: nothing after the faulty FPDU is placed (RFC 5041
+// §7.1 [R5041-109]). The error is a *Fault, or a plain error that needs no Terminate. The caller
+// holds the owner's lock.
 func (in *Inbound) Consume(b []byte) (used int, err error) {
 	used, err = in.consume(b)
 	if failed := in.reportReads(); failed != nil && err == nil {
@@ -177,7 +178,8 @@ func (in *Inbound) consume(b []byte) (used int, err error) {
 		if err != nil {
 			return used, in.fail(err, nil, 0)
 		}
-		// Incomplete. It stays in front of the buffer, or its received payload is placed.
+		// The FPDU is incomplete. It stays in front of the buffer, or its received payload is
+		// placed.
 		if n == 0 {
 			n, err := in.beginDirect(b[used:])
 			return used + n, err
@@ -185,8 +187,8 @@ func (in *Inbound) consume(b []byte) (used int, err error) {
 		used += n
 		in.cont = continuation{}
 		in.noteSmall(n)
-		// In two steps: all refusals that need no memory come before the first placed byte, and a
-		// fault leaves the numbers and the open message unchanged.
+		// check and do are two steps, so that all refusals that need no memory come before the
+		// first placed byte, and a fault leaves the numbers and the open message unchanged.
 		a, err := in.check(ulpdu, len(ulpdu))
 		if err == nil {
 			err = in.do(&a)
@@ -195,13 +197,13 @@ func (in *Inbound) consume(b []byte) (used int, err error) {
 			return used, in.fail(err, ulpdu, len(ulpdu))
 		}
 		in.cont.after(a.op, &a.h, a.n)
-		// Only now: the FPDU that opens the gate must be valid to its end.
+		// begin comes last, because the FPDU that opens the gate must be valid to its end.
 		in.begin()
 	}
 	return used, nil
 }
 
-// next returns the first FPDU of b; n == 0: it is incomplete.
+// next returns the first FPDU of b; n == 0: the FPDU is incomplete.
 func (in *Inbound) next(b []byte) (ulpdu []byte, n int, err error) {
 	if in.markers != nil {
 		return in.markers.Parse(b, in.crc)
@@ -224,7 +226,7 @@ func (in *Inbound) fail(err error, ulpdu []byte, length int) error {
 	return segmentFault(err, ulpdu, length)
 }
 
-// Stop ends placement: after it nothing is placed. The caller holds the owner's lock.
+// Stop ends placement: after Stop nothing is placed. The caller holds the owner's lock.
 func (in *Inbound) Stop() { in.stopped = true }
 
 // Stopped reports whether input is only discarded. The caller holds the owner's lock.

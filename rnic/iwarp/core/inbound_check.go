@@ -26,8 +26,8 @@ const (
 )
 
 // An action is a segment that has passed all checks without memory. Only the access to memory can
-// still be refused, by the one function for it (rnic/mr.go): that check must happen at the moment
-// of placement.
+// still be refused, by the one function that checks it (rnic/mr.go): that check must happen at the
+// moment of placement.
 type action struct {
 	kind    actionKind
 	op      rdmap.Opcode
@@ -53,7 +53,7 @@ type action struct {
 // The order follows the layers, from below: the DDP header, RDMAP's control field, the opcode on
 // its queue, then the message. So a segment with several faults reports the lowest one, like a
 // receiver that passes it up from layer to layer. A Terminate comes before the opcode's own checks
-// because a malformed one is never answered with another one.
+// because a malformed Terminate is never answered with another Terminate.
 func (in *Inbound) check(ulpdu []byte, length int) (a action, err error) {
 	a.ulpdu, a.length = ulpdu, length
 	if a.h, a.payload, err = ddp.Parse(ulpdu); err != nil {
@@ -105,15 +105,17 @@ func (in *Inbound) checkSend(a *action) error {
 		}
 		room, placed = len(in.recv.wr.Buf), in.recv.placed
 	} else {
-		// Not taken: check changes nothing, and placeSend takes it. Meanwhile it stays in place,
-		// because only this loop takes receives, and a flush waits for the owner's lock.
+		// The receive is not taken yet: check changes nothing, and placeSend takes it. Meanwhile
+		// the receive stays in place, because only this loop takes receives, and a flush waits for
+		// the owner's lock.
 		wr, ok := in.q.NextRecv()
 		if !ok {
 			return errNoBuffer
 		}
 		room = len(wr.Buf)
 		// A receive without a buffer gets one from the pool when its Send arrives, so that a
-		// thousand idle connections hold none. It has the pool's size, or the message's.
+		// thousand idle connections hold none. The buffer has the pool's size, or a small
+		// message's.
 		if wr.Buf == nil && wr.Pool != nil {
 			room = wr.Pool.Size()
 		}
@@ -125,7 +127,7 @@ func (in *Inbound) checkSend(a *action) error {
 	if a.h.MO != placed {
 		return errMO
 	}
-	// In 64 bits, so that an offset near 2^32 does not wrap into the buffer.
+	// The sum is computed in 64 bits, so that an offset near 2^32 does not wrap into the buffer.
 	if uint64(a.h.MO)+uint64(a.n) > min(uint64(room), math.MaxUint32) { // RFC 5041 §5.2 [R5041-055]
 		return errLong
 	}
@@ -138,8 +140,8 @@ func (in *Inbound) checkResponse(a *action) error {
 	a.kind = actResponse
 	e, done := in.read.e, in.read.done
 	if e == nil {
-		// The first segment of a response: no message names its Read, so it is the oldest. An
-		// atomic operation before it has its own kind of response, which must come first.
+		// The first segment of a response: no message names its Read, so it answers the oldest
+		// Read. An atomic operation before it has its own kind of response, which must come first.
 		if e = in.oldestRead(); e == nil || e.Op.IsAtomic() {
 			return errNoRead
 		}
@@ -185,7 +187,7 @@ func (in *Inbound) checkReadRequest(a *action) (err error) {
 		return nil
 	}
 	// This check only finds the error. It grants nothing later: each response segment borrows the
-	// memory again, because it can be invalidated in between.
+	// memory again, because the region can be invalidated in between.
 	src := rnic.STag(a.read.SrcSTag)
 	in.src = in.q.Find(in.src, src)
 	if f := in.q.Check(in.src, src, a.read.SrcTO, int(a.read.Size), rnic.RemoteRead); f != rnic.MemOK {
@@ -210,8 +212,8 @@ func (in *Inbound) checkTerminate(a *action) error {
 	return nil
 }
 
-// checkSingle makes the common checks for Immediate Data and atomic messages: one segment, and the
-// next of its queue (RFC 7306 §4).
+// checkSingle makes the common checks for Immediate Data and atomic messages: the message has one
+// segment, and its queue's next MSN (RFC 7306 §4).
 func checkSingle(h *ddp.Header, msn uint32) error {
 	switch {
 	case h.MSN != msn:

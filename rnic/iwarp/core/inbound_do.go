@@ -10,9 +10,9 @@ import (
 // do executes an action returned by check. Its errors are refused memory, a full CQ, and the peer's
 // Terminate.
 //
-// The caller holds the owner's lock, as for check. Under it come the lock of a Memory Region
-// (Borrow until Return), or Work's lock with the CQ's inside; rnic/doc.go has the order of all
-// locks.
+// The caller holds the owner's lock, as for check. Under the owner's lock do takes the lock of a
+// Memory Region (Borrow until Return), or Work's lock with the CQ's inside; rnic/doc.go has the
+// order of all locks.
 func (in *Inbound) do(a *action) error {
 	switch a.kind {
 	case actReadRequest:
@@ -61,14 +61,14 @@ func (in *Inbound) placePayload(a *action) error {
 func (in *Inbound) placeSend(a *action) {
 	r := &in.recv
 	if !r.open {
-		wr, _ := in.q.NextRecv() // check has seen it, and only this loop takes one
+		wr, _ := in.q.NextRecv() // check has seen this receive, and only this loop takes receives
 		if wr.Buf == nil && wr.Pool != nil {
 			wr.Buf = bufferFor(wr.Pool, a)
 		}
 		*r = inboundSend{open: true, op: a.op, wr: wr}
 	}
 	if a.n > 0 {
-		// check has compared MO and n with this buffer, and no other segment came since.
+		// check has compared MO and n with this buffer, and no other segment has come since.
 		copy(r.wr.Buf[a.h.MO:], a.payload)
 		r.placed += uint32(a.n)
 	}
@@ -87,7 +87,7 @@ func bufferFor(p *rnic.BufferPool, a *action) []byte {
 //
 // The check and the copy are under one lock, the region's: after Invalidate has returned, no byte
 // from the peer reaches the memory (RFC 5040 §8.1.1 [R5040-209]). mr is the last region found for
-// the STag, checked again by Borrow; nil is refused there like any unknown STag.
+// the STag, checked again by Borrow; Borrow refuses nil like any unknown STag.
 func (in *Inbound) placeTagged(mr *rnic.MR, a *action, need rnic.Access) error {
 	p, f := in.q.Borrow(mr, rnic.STag(a.h.STag), a.h.TO, a.n, need)
 	if f != rnic.MemOK {
@@ -126,8 +126,8 @@ func (in *Inbound) placed(op rdmap.Opcode, last bool, inv rnic.STag) error {
 	return in.sendComplete(op, inv)
 }
 
-// sendComplete completes the receive: remote invalidation first, so that the ULP finds it done (RFC
-// 5040 §6).
+// sendComplete completes the receive: remote invalidation first, so that the ULP finds the STag
+// invalid (RFC 5040 §6).
 func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	r := &in.recv
 	// Reads completed before a Send are reported before it.
@@ -136,9 +136,9 @@ func (in *Inbound) sendComplete(op rdmap.Opcode, inv rnic.STag) error {
 	}
 	wc := rnic.WC{ID: r.wr.ID, Op: rnic.OpRecv, Len: r.placed, Buf: r.wr.Buf, Solicited: op.Solicited()}
 	if op.Invalidates() {
-		// Before the completion, and all or nothing: a Send with a refused invalidation completes
-		// no receive. Otherwise the ULP would trust its data and consider the STag dead, while it
-		// is not.
+		// Invalidation comes before the completion, and must succeed: a Send with a refused
+		// invalidation completes no receive. Otherwise the ULP would trust its data and consider
+		// the STag invalid, although it is still valid.
 		switch in.q.RemoteInvalidate(inv) {
 		case rnic.MemSTag:
 			return errInvGone

@@ -23,8 +23,8 @@ type Modes struct {
 }
 
 // An Outbound turns Work into FPDUs. It does no I/O: Fill makes a batch, Pending returns the bytes
-// not yet taken by TCP, Sent records the taken ones. One goroutine at a time, the Turn's holder,
-// calls its methods, except Detach and Stop; its owner has a lock for these.
+// not yet taken by TCP, Sent records the taken ones. Only the Turn's holder calls its methods,
+// except Detach and Stop; the Outbound's owner has a lock for these two.
 type Outbound struct {
 	// set once
 	q       *rnic.ProviderQP
@@ -36,18 +36,18 @@ type Outbound struct {
 	// For the Turn's holder; Detach and Stop come from other goroutines, under the owner's lock.
 	b             batch
 	cur           message
-	sendMSN       uint32 // the next message's, on queue 0
-	readMSN       uint32 // and on queue 1
-	atomicMSN     uint32 // and on queue 3
-	mss           int    // TCP's segment size, and the ULPDU that fits into it
+	sendMSN       uint32 // the MSN of the next message on queue 0
+	readMSN       uint32 // the same on queue 1
+	atomicMSN     uint32 // the same on queue 3
+	mss           int    // TCP's segment size, and the largest ULPDU for such a segment
 	mulpdu        int
 	untilMSS      int              // batches until the next segment-size look-up
 	markersBefore mpa.MarkerSender // the markers' state before the batch
 	markedBuf     markedFPDU
 	src           *rnic.MR // the last response's region
-	// A response can be refused in the middle of a batch. The FPDUs before it are good and go
-	// first, then the Terminate. So the fault waits here until Pending is empty.
-	fault   error // ended the current batch; reported when that has left
+	// A response can be refused in the middle of a batch. The FPDUs before the refused response are
+	// good and go first, then the Terminate. So the fault waits here until Pending is empty.
+	fault   error // ended the current batch; reported when the batch has left
 	stopped bool
 }
 
@@ -69,7 +69,7 @@ func (o *Outbound) Init(q *rnic.ProviderQP, w *Work) {
 	o.b.init(q)
 }
 
-// Start configures it for a stream.
+// Start configures the Outbound for a stream.
 func (o *Outbound) Start(m Modes) {
 	o.crc, o.record = m.CRC, m.WholeTrailer && !m.SendMarkers
 	if m.SendMarkers {
@@ -93,7 +93,7 @@ func (o *Outbound) SetMSS(mss int) {
 
 // A WriteMode describes how to pass pending bytes to TCP.
 type WriteMode struct {
-	Record bool // they begin a segment, and so do the bytes after them
+	Record bool // the pending bytes begin a TCP segment, and so do the bytes after them
 }
 
 // Pending returns the rest of the batch for TCP, in order; valid until the next call.
@@ -104,8 +104,8 @@ func (o *Outbound) Pending() (pieces [][]byte, how WriteMode) {
 	return o.b.pieces[o.b.at:], WriteMode{Record: o.record}
 }
 
-// sourcedSegment is the smallest FPDU, in bytes, at which a Source pays: with 9 KiB it saves a
-// seventh of the server's time.
+// sourcedSegment is the smallest FPDU, in bytes, at which a Source pays: with FPDUs of 9 KiB a
+// Source saves a seventh of the server's time.
 const sourcedSegment = 8 << 10
 
 // TakesSources reports whether payload may come from a Source, and pays, because FPDUs are long
@@ -140,13 +140,13 @@ func (o *Outbound) Fill() error {
 func (o *Outbound) fill() {
 	o.b.reset()
 	if o.markers != nil {
-		// Saved in case the whole batch is dropped: markers count bytes of the stream, and unsent
-		// bytes are not in it.
+		// The state is saved in case the whole batch is dropped: markers count bytes of the stream,
+		// and unsent bytes are not in the stream.
 		o.markersBefore = *o.markers
 	}
 	for !o.b.full() {
 		if o.markers != nil && len(o.b.ends) > 0 {
-			break // one at a time, so that a cut cannot shift the markers
+			break // one FPDU in each batch, so that dropping unsent FPDUs cannot shift the markers
 		}
 		if o.cur.e == nil && o.cur.r == nil && !o.pick() {
 			return
@@ -214,8 +214,8 @@ func (o *Outbound) Stop() []byte {
 
 // Terminate appends the last FPDU of the stream (RFC 5040 §4.8) to the bytes returned by Stop.
 func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
-	// Built outside of batches: it is the last FPDU in this direction, and queue 2 has no other
-	// message.
+	// The Terminate is built outside of batches: it is the last FPDU in this direction, and queue 2
+	// has no other message.
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpTerminate), QN: ddp.QNTerminate, MSN: 1}
 	ulpdu := f.term.Append(h.Append(nil))
 	if o.markers != nil {
@@ -224,10 +224,10 @@ func (o *Outbound) Terminate(rest []byte, f *Fault) []byte {
 	return mpa.AppendFPDU(rest, o.crc, ulpdu)
 }
 
-// splits reports whether TCP would cut the trailer of an FPDU with l ULPDU bytes, as next one in
-// the batch: TCP begins a segment with each batch, sent as a record, and one every mss bytes from
-// there. Linux siw rejects the CRC of such an FPDU and ends the connection. As first one of the
-// next batch it fits in one segment.
+// splits reports whether TCP would cut the trailer of an FPDU with l ULPDU bytes, as the batch's
+// next FPDU: TCP begins a segment with each batch, sent as a record, and another segment every mss
+// bytes from there. Linux siw rejects the CRC of such an FPDU and ends the connection. As the next
+// batch's first FPDU it fits in one segment.
 func (o *Outbound) splits(l int) bool {
 	if !o.record || o.b.empty() {
 		return false

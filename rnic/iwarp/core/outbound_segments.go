@@ -44,7 +44,7 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 		h.Ctrl = rdmap.Control(rdmap.OpSend)
 	case rnic.OpSendSE:
 		h.Ctrl = rdmap.Control(rdmap.OpSendSE)
-	case rnic.OpSendInvalidate: // the others have zero there (RFC 5040 §4.1 [R5040-042])
+	case rnic.OpSendInvalidate: // the other Sends have zero there (RFC 5040 §4.1 [R5040-042])
 		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendInvalidate), uint32(e.Invalidate)
 	case rnic.OpSendSEInvalidate:
 		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendSEInvalidate), uint32(e.Invalidate)
@@ -55,7 +55,7 @@ func (o *Outbound) payloadHeader(e *entry) ddp.Header {
 // payloadSegment adds the next segment of a Send or RDMA Write.
 func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 	h := o.payloadHeader(e)
-	// As much as the segment takes, unless the batch runs out of ranges.
+	// n is as much as the segment takes, unless the batch runs out of ranges.
 	n := o.span(min(int(e.Bytes-o.cur.sent), o.mulpdu-h.Len()))
 	if o.splits(h.Len() + n) {
 		return false, nil
@@ -76,8 +76,8 @@ func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
 		if !h.Tagged {
 			o.sendMSN++
 		}
-		// taken completes it once the stream is at end, and then its entry is reused: cur must not
-		// point to it any longer.
+		// Work.taken completes the request once TCP has the stream up to end, and its entry is then
+		// reused: cur must no longer point to the entry.
 		e.P.sent, e.P.end = true, o.b.end()
 		o.cur = message{}
 	}
@@ -151,7 +151,7 @@ type markedFPDU struct {
 // begin makes the first n bytes of head the first piece.
 func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:n]) }
 
-// marked adds an FPDU with markers. They interrupt the payload, so this path copies.
+// marked adds an FPDU with markers, which interrupt the payload.
 func (o *Outbound) marked(parts [][]byte) {
 	m := &o.markedBuf
 	m.room = o.markers.Append(m.room[:0], o.crc, parts...)
@@ -190,8 +190,8 @@ func (o *Outbound) readRequest(e *entry) {
 	o.cur = message{}
 }
 
-// responseSegment adds a response's next segment. The Memory Region is checked again for each,
-// because it might have been invalidated since (RFC 5040 §7.2).
+// responseSegment adds a response's next segment. The Memory Region is checked again for each
+// segment, because it might have been invalidated since (RFC 5040 §7.2).
 func (o *Outbound) responseSegment(r *peerRequest) (added bool, err error) {
 	sent := o.cur.sent
 	// RFC 5040 §4.4 [R5040-048 R5040-049]
@@ -207,9 +207,9 @@ func (o *Outbound) responseSegment(r *peerRequest) (added bool, err error) {
 	} else {
 		mr := o.q.Find(o.src, r.srcSTag)
 		o.src = mr
-		// Checked for each segment under the region's lock, and pinned beyond it (addPinned). If an
-		// Invalidate comes while the bytes wait for TCP, Detach copies them, so that it need not
-		// wait for the peer.
+		// Each segment's memory is checked under the region's lock, and stays pinned after that
+		// (addPinned). If an Invalidate comes while the bytes wait for TCP, Detach copies them, so
+		// that Invalidate need not wait for the peer.
 		p, f := o.q.Borrow(mr, r.srcSTag, r.srcTO+uint64(sent), n, rnic.RemoteRead)
 		if f != rnic.MemOK {
 			return false, responseFault(r, sent, f)

@@ -7,8 +7,8 @@ import "github.com/nfsrdma/nfsrdma/rnic"
 // readsOut lists our unanswered requests as indexes into the send queue, oldest first: the peer
 // answers in order (RFC 5040 §6.1). Requests [head, made) are complete in a batch, so the peer
 // might answer them; [made, tail) have been taken but not built. Work.mu guards it; indexes only
-// grow. Only the receive loop writes head, except for clear. It reads the entries known to be made
-// without the lock.
+// grow. Only the receive loop writes head, except for clear; without the lock it reads the entries
+// known to be made.
 type readsOut struct {
 	ord              uint32 // limit for outstanding requests
 	ring             []uint32
@@ -42,7 +42,7 @@ type readsIn struct {
 
 func (r *readsIn) init(ird int) {
 	r.ird = uint32(ird)
-	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // the leaving ones, and those that follow
+	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // room for the leaving responses, and for new requests
 }
 
 func (r *readsIn) waiting() bool { return r.next != r.tail }
@@ -81,16 +81,17 @@ func ringSize(n int) int {
 	return size
 }
 
-// readsMade returns how many of our requests the peer might answer. For the receive loop: readAt
-// takes numbers below it until readsDone.
+// readsMade returns how many of our requests the peer might answer. The receive loop calls it:
+// readAt then takes smaller numbers until readsDone.
 func (w *Work) readsMade() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.reads.made - w.reads.head
 }
 
-// readAt returns our request after i older ones. It needs no lock, because readsMade has taken it
-// since the request was made: neither the ring's slot nor the entry is reused before readsDone.
+// readAt returns our request after i older ones. It needs no lock, because readsMade has taken the
+// lock since the request was made: neither the ring's slot nor the entry is reused before
+// readsDone.
 func (w *Work) readAt(i uint32) *entry {
 	r := &w.reads
 	return w.sq.At(r.ring[(r.head+i)&r.mask])
@@ -101,7 +102,7 @@ func (w *Work) readAt(i uint32) *entry {
 func (w *Work) readsDone(n uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for range min(n, w.reads.made-w.reads.head) { // fewer if flushed meanwhile
+	for range min(n, w.reads.made-w.reads.head) { // fewer if the stream was flushed meanwhile
 		w.readAt(0).Done = true
 		w.reads.head++
 	}
@@ -111,19 +112,19 @@ func (w *Work) readsDone(n uint32) error {
 	return nil
 }
 
-// readsRoom returns how many more requests the peer may send. It only grows until requests are
-// pushed.
+// readsRoom returns how many more requests the peer may send. The number only grows until requests
+// are pushed.
 func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.irq.ring == nil {
-		w.irq.ring = make([]peerRequest, w.irq.mask+1) // on first use: most connections have none
+		w.irq.ring = make([]peerRequest, w.irq.mask+1) // made on first use: most peers send no Reads
 	}
 	return w.irq.room()
 }
 
-// peerRequestAt returns the entry for a new request after i others not yet pushed: there is room.
-// No other goroutine reads it before pushPeerRequests.
+// peerRequestAt returns the entry for a new request after i others not yet pushed. The caller has
+// checked for room. No other goroutine reads it before pushPeerRequests.
 func (w *Work) peerRequestAt(i uint32) *peerRequest {
 	r := &w.irq
 	return &r.ring[(r.tail+i)&r.mask]

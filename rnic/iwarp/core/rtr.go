@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// PostRTR posts a message before all messages of the ULP, hidden from it, and shuts the gate until
-// ungate. The channel is closed when the message is done, and stays open if it was flushed. Call it
-// after Start and before any Post.
+// PostRTR posts a message before all messages of the ULP, hidden from the ULP, and shuts the gate
+// until ungate. The channel is closed when the message is done, and stays open if it was flushed.
+// Call it after Start and before any Post.
 func (w *Work) PostRTR(wr rnic.SendWR) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 const stagingBytes = batchBytes + 64<<10
 
 // stagingBuffers are few and reused at once, so that the processor's cache holds the current one.
-// Hence payload of a Source is read there just before it is sent, not earlier into separate memory.
+// Hence a Source's payload is read into such a buffer just before it is sent, not earlier into
+// separate memory.
 var stagingBuffers = sync.Pool{New: func() any { return new([stagingBytes]byte) }}
 
 // A stagingBuffer holds the Source payload of the batch being made or sent, followed by bytes read
@@ -20,12 +21,12 @@ var stagingBuffers = sync.Pool{New: func() any { return new([stagingBytes]byte) 
 type stagingBuffer struct {
 	mem   *[stagingBytes]byte // nil: holds no bytes
 	used  int                 // bytes pointed at by the batch's ranges
-	ahead int                 // bytes read ahead, after those; 0 at the end of the message
+	ahead int                 // bytes read ahead, after the used ones; 0 at the end of the message
 }
 
 // read returns the next n bytes of src. left limits its requests to src, n included: at most the
-// rest of the message. likely is how many of these the batch will probably take: they are read at
-// once.
+// rest of the message. likely is how many of these bytes the batch will probably take: so many are
+// read at once.
 func (r *stagingBuffer) read(src rnic.Source, n, left, likely int) ([]byte, error) {
 	if r.mem == nil {
 		r.mem = stagingBuffers.Get().(*[stagingBytes]byte)

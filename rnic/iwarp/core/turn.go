@@ -20,12 +20,12 @@ const (
 	gateShut     sendGate = iota // start-up: sending waits for the peer's first FPDU, or our RTR
 	gateOpen                     // the turn can be taken
 	gateCorked                   // the receive loop runs handlers; their posts leave in one batch
-	gateYielding                 // the same while it yields to others; large posts open the gate
+	gateYielding                 // corked while the receive loop yields to others; large posts open the gate
 )
 
 // A Turn is the right to transmit on one stream. Exactly one goroutine builds FPDUs and passes them
-// to TCP, because the segment order is the stream order (RFC 5041 §5.3 [R5041-067]). It is a
-// goroutine that has something to send at that moment, so that no other one must be woken.
+// to TCP, because the segment order is the stream order (RFC 5041 §5.3 [R5041-067]). That goroutine
+// has something to send at that moment, so no other goroutine must be woken.
 //
 //	holder                    take                      handOver
 //	            ┌──────────┐ ──────► ┌──────────┐ ─────────────► ┌────────┐
@@ -41,10 +41,10 @@ const (
 //	                                       ▲      uncork                            │
 //	                                       └─────────── uncork, or endYield ────────┘
 //
-// take needs an open gate and a free turn; takeCorked does the same with a corked gate, and leaves
-// it corked. A gate that leaves open takes the turn from no goroutine: a holder continues until it
-// has nothing to send, or leaves the rest to the receive loop (giveBack). With a shut gate there is
-// never a holder. Work.mu guards the Turn. No other code writes these fields.
+// take needs an open gate and a free turn; takeCorked takes a free turn with a corked gate, and
+// leaves the gate corked. A gate that leaves open takes the turn from no goroutine: a holder
+// continues until it has nothing to send, or leaves the rest to the receive loop (giveBack). With a
+// shut gate there is never a holder. Work.mu guards the Turn. No other code writes these fields.
 type Turn struct {
 	holder turnHolder
 	gate   sendGate
@@ -114,7 +114,8 @@ func (t *Turn) handOver() { t.holder = heldByLoop }
 // giveBack ends the turn.
 func (t *Turn) giveBack() { t.holder = turnFree }
 
-// mayBegin reports whether the gate lets a message begin: a holder continues while it is corked.
+// mayBegin reports whether the gate lets a message begin: a holder continues while the gate is
+// corked.
 func (t *Turn) mayBegin() bool { return t.gate != gateShut }
 
 // leave reports whether a holder must leave further work to the receive loop.

@@ -17,7 +17,7 @@ type entry = rnic.SendEntry[progress]
 type progress struct {
 	sinkSTag rnic.STag // Read: the sink's STag at posting time; 0: no sink
 	atomicID uint32    // atomic operation: its request's identifier
-	sent     bool      // completely in a batch
+	sent     bool      // the whole message is in a batch
 	end      uint64    // stream position after its last byte
 }
 
@@ -46,7 +46,7 @@ type peerRequest struct {
 	ddp               [ddp.UntaggedLen]byte // the request's header, for a Terminate
 	length            uint16                // the request's ULPDU length
 	built             bool
-	end               uint64 // stream position after its last byte, when built
+	end               uint64 // stream position after the response's last byte, once built
 
 	atomic   bool // an Atomic Response with the values below; the operation is done
 	atomicID uint32
@@ -54,8 +54,8 @@ type peerRequest struct {
 }
 
 // Work is everything one stream has to send, and the Turn to send it. Posters, the receive loop and
-// the transmitter meet only here, so it has its own lock, the only one in this package. It is held
-// for a few instructions. Under it only the CQ's methods run.
+// the transmitter meet only here, so Work has its own lock, the only one in this package. The lock
+// is held for a few instructions; under it only the CQ's methods run.
 type Work struct {
 	mu    sync.Mutex
 	sq    rnic.SendQueue[progress] // guarded by mu, as is all below
@@ -69,8 +69,8 @@ type Work struct {
 	rtrDone func(rnic.Status)
 }
 
-// nextSide selects the next message when both sides have one ready: they take turns, so that
-// neither starves.
+// nextSide selects the next message when both sides have a message ready: the sides take turns, so
+// that neither starves.
 type nextSide bool
 
 const (
@@ -142,7 +142,7 @@ func (w *Work) push(p *rnic.Posted) *entry {
 	e.P.sinkSTag, e.P.sent, e.P.end = 0, false, 0
 	switch {
 	case p.Op.IsAtomic():
-		e.P.atomicID = i // unique among outstanding ones
+		e.P.atomicID = i // unique among outstanding requests
 	case awaited(p.Op) && p.MR != nil:
 		e.P.sinkSTag = p.MR.STag()
 	}
@@ -210,16 +210,16 @@ func (w *Work) made() {
 
 // noteMade publishes requests as outstanding, and stops counting responses that the peer might
 // have. From then on the receive loop can complete the requests, and their entries can be reused: a
-// peer might answer before a request has left, or without having received one. So it must come
-// after the last use of the entries, when no picked message is still to be cut. The caller holds
-// mu.
+// peer might answer before a request has left, or without having received one. So noteMade must
+// come after the last use of the entries, when no picked message is still to be cut. The caller
+// holds mu.
 func (w *Work) noteMade() {
 	w.reads.made = w.reads.tail
 	w.irq.built = w.irq.next
 }
 
 // taken completes all work that TCP has completely taken, up to stream position pos: Sends and
-// Writes (RFC 5040 §6: they are with the LLP), and responses to the peer's Reads. It reports
+// Writes (RFC 5040 §6: the LLP has them), and responses to the peer's Reads. It reports
 // whether the CQ had room.
 func (w *Work) taken(pos uint64) (fits bool) {
 	w.mu.Lock()
@@ -229,7 +229,7 @@ func (w *Work) taken(pos uint64) (fits bool) {
 		if e.Done || awaited(e.Op) {
 			continue
 		}
-		// In stream order, so no later one is complete either.
+		// Entries are in stream order, so no later entry is complete either.
 		if !e.P.sent || e.P.end > pos {
 			break
 		}
@@ -239,7 +239,7 @@ func (w *Work) taken(pos uint64) (fits bool) {
 	return w.retire()
 }
 
-// retire completes finished work, oldest first, and closes drained when none is left. The caller
+// retire completes finished work, oldest first, and closes drained when no work is left. The caller
 // holds mu.
 func (w *Work) retire() (fits bool) {
 	fits = w.sq.Retire(w.rtrDone)
@@ -255,7 +255,7 @@ func (w *Work) noteDrained() {
 }
 
 // invalidateNext executes local invalidations at the front of the queue; they send nothing. It
-// releases the lock during each, because they wait for placements.
+// releases the lock during each invalidation, which waits for placements.
 func (w *Work) invalidateNext() {
 	for {
 		e := w.sq.Next()
@@ -266,7 +266,7 @@ func (w *Work) invalidateNext() {
 		w.mu.Unlock()
 		mr.Invalidate()
 		w.mu.Lock()
-		if w.sq.Next() != e { // flushed meanwhile
+		if w.sq.Next() != e { // the queue was flushed meanwhile
 			return
 		}
 		w.sq.Begin()
