@@ -8,8 +8,8 @@ import (
 )
 
 // A Clock moves the right of Leaders whose requests take long. Leaders that are seldom busy at the
-// same time, such as those of a server's connections, share one: with a timer of its own each of a
-// thousand leaders would start and stop it for nearly every request.
+// same time, such as those of a server's connections, share one Clock: with separate timers, each
+// of a thousand leaders would start and stop its timer for nearly every request.
 type Clock struct {
 	every time.Duration // set once
 
@@ -17,13 +17,13 @@ type Clock struct {
 	leaders []*Leader  // with a run since the tick before the last
 	spare   []*Leader  // the other array of leaders, empty
 	timer   *time.Timer
-	runs    bool // the timer does
+	runs    bool // the timer runs
 }
 
 // NewClock returns a stopped Clock. every is [Tick], except in tests.
 func NewClock(every time.Duration) *Clock { return &Clock{every: every} }
 
-// add adds a leader, which is not there, and starts the timer.
+// add adds a leader that is not among leaders, and starts the timer.
 func (c *Clock) add(l *Leader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,8 @@ func (c *Clock) start() {
 	c.runs = true
 }
 
-// tick is the timer's. It ticks each leader, with no lock held, and keeps those that are not idle.
+// tick runs when the timer fires. It ticks each leader, with no lock held, and keeps the leaders
+// that are not idle.
 func (c *Clock) tick() {
 	c.mu.Lock()
 	list := c.leaders

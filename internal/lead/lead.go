@@ -1,15 +1,15 @@
 // The leader: the right to receive, and the clock that moves it on.
 
-// Package lead is the right to receive requests from one source: a device or a connection.
+// Package lead manages the right to receive requests from one source: a device or a connection.
 //
-// One goroutine has the right: the leader. Where requests come one by one the leader runs each of
-// them itself: handing a request to another goroutine wakes a thread, which takes longer than most
-// requests. Nothing is received while the leader runs a request. So the right moves on when that
-// takes long: a follower, which the owner of the source starts, becomes the leader, and the former
-// leader ends when it has finished its request.
+// One goroutine has the right: the leader. If requests come one by one, the leader runs each
+// request itself: handing a request to another goroutine wakes a thread, which takes longer than
+// most requests. Nothing is received while the leader runs a request. So the right moves on when a
+// request takes long: a follower, which the owner of the source starts, becomes the leader, and the
+// former leader ends when it has finished its request.
 //
 // A [Leader] has the right and its clock, a [Row] recognises requests that come one by one, and a
-// [wait.Backoff] leaves requests to other goroutines for a while after one of them had to wait.
+// [wait.Backoff] leaves requests to other goroutines for a while after a request had to wait.
 package lead
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// Tick is the time between two looks of the clock at a run. It bounds how long other requests wait
+// Tick is the time between two checks of a run by the clock. It bounds how long other requests wait
 // for a slow one: two ticks. Two milliseconds are some hundred times the length of a short request,
 // so the clock costs nothing, and less than a disk takes to seek.
 const Tick = 2 * time.Millisecond
@@ -47,7 +47,7 @@ const (
 	states
 )
 
-// The arrows of the drawing: nexts[s] are the states that can follow s.
+// nexts[s] holds the states that can follow s, as drawn at state.
 var nexts = [states][]state{
 	receiving: {running},
 	ticking:   {running, receiving},
@@ -58,9 +58,8 @@ var nexts = [states][]state{
 // A Run is the number of a request that a leader runs, from 1 on.
 type Run uint64
 
-// A moment is the state of a Leader and the number of its latest run. Both are in one word: a
-// goroutine that is not the leader any more changes nothing, because its run has ended or another
-// one has begun.
+// A moment is the state of a Leader and the number of its latest run. Both are in one word, so a
+// former leader changes nothing: its run has ended, or another run has begun, and the word differs.
 type moment uint64
 
 func at(r Run, s state) moment     { return moment(r)<<2 | moment(s) }
@@ -68,29 +67,30 @@ func (m moment) run() Run          { return Run(m >> 2) }
 func (m moment) state() state      { return state(m & 3) }
 func (m moment) in(s state) moment { return at(m.run(), s) }
 
-// A Leader is the right to receive. Begin is for the leader only. End and Busy are for the
-// goroutine that has begun the run. All else is for any goroutine. It has no lock: now is the only
-// state that changes hands.
+// A Leader is the right to receive. Only the leader calls Begin, and only the goroutine that has
+// begun the run calls End and Busy. Any goroutine may call the other methods. No lock is needed,
+// because now is the only shared state.
 type Leader struct {
-	// Backoff is how many requests are left to other goroutines. It starts when the clock moves the
-	// right on; the owner starts it for other reasons, and asks it.
+	// Backoff counts the requests left to other goroutines. It starts when the clock moves the
+	// right on; the owner may start it for other reasons, and calls Pass.
 	Backoff wait.Backoff
 
 	// set once, by Init
 	follow  func()
 	clock   *Clock
-	onState func(from, to state) // not nil in tests: called for each arrow of the drawing
+	onState func(from, to state) // not nil in tests: called for each change of state
 
 	now            atomic.Uint64 // a moment
-	slow, declared atomic.Uint64 // runs that the clock ended, and that Busy ended
+	slow, declared atomic.Uint64 // runs replaced by the clock, and runs ended by Busy
 }
 
-// Init is called once, before all other methods. follow starts a goroutine that is the leader from
-// then on. It is called by the clock or by Busy, with no lock held, and must not wait. Where the
-// clock calls it the former leader may have ended already.
+// Init is called once, before all other methods. follow starts a goroutine as the new leader. The
+// clock or Busy calls follow with no lock held, and follow must not wait. When the clock calls it,
+// the former leader may have ended already.
 func (l *Leader) Init(c *Clock, follow func()) { l.clock, l.follow = c, follow }
 
-// Begin is the leader's, before it runs a request. While the request runs nothing is received.
+// Begin begins a run: the leader calls it before it runs a request. While the request runs nothing
+// is received.
 func (l *Leader) Begin() Run {
 	m := moment(l.now.Load())
 	next := at(m.run()+1, running)
@@ -104,14 +104,14 @@ func (l *Leader) Begin() Run {
 }
 
 // End is called after a request has been run. It reports whether its goroutine still is the leader;
-// false: a follower is.
+// false: a follower is the leader now.
 func (l *Leader) End(r Run) bool {
-	// In this order: a run that is not running any more may be late.
+	// Running is tried first, because a run can change from running to late, but not back.
 	return l.become(at(r, running), at(r, ticking)) || l.become(at(r, late), at(r, ticking))
 }
 
-// Busy declares that the request may wait: a follower becomes the leader at once. The request goes
-// on, and its goroutine is not the leader any more.
+// Busy declares that the request may wait: a follower becomes the leader at once. The request
+// continues, but its goroutine is no longer the leader.
 func (l *Leader) Busy(r Run) {
 	if l.End(r) {
 		l.declared.Add(1)
@@ -119,7 +119,7 @@ func (l *Leader) Busy(r Run) {
 	}
 }
 
-// tick is the clock's. It reports whether the clock has to tick again.
+// tick is called by the clock. It reports whether the clock has to tick again.
 func (l *Leader) tick() (again bool) {
 	switch m := moment(l.now.Load()); m.state() {
 	case ticking:
@@ -138,7 +138,7 @@ func (l *Leader) tick() (again bool) {
 	return true
 }
 
-// become is the one writer of now. It reports false, and changes nothing, where now is not from.
+// become is the one writer of now. It reports false, and changes nothing, if now differs from from.
 func (l *Leader) become(from, to moment) bool {
 	if !l.now.CompareAndSwap(uint64(from), uint64(to)) {
 		return false
@@ -149,10 +149,10 @@ func (l *Leader) become(from, to moment) bool {
 	return true
 }
 
-// Latest is the number of the latest run that has begun; 0: none has.
+// Latest returns the number of the latest run; 0: no run has begun.
 func (l *Leader) Latest() Run { return moment(l.now.Load()).run() }
 
-// Current is the run of the leader that is under way; 0: the leader receives.
+// Current returns the number of the leader's current run; 0: the leader receives.
 func (l *Leader) Current() Run {
 	if m := moment(l.now.Load()); m.state() >= running {
 		return m.run()
@@ -160,12 +160,12 @@ func (l *Leader) Current() Run {
 	return 0
 }
 
-// Counts are the decisions of a Leader since it was made, in requests.
+// Counts counts a Leader's requests since the Leader was made, by decision.
 type Counts struct {
-	Ran      uint64 // that leaders have begun to run
-	Replaced uint64 // of these: those that the clock found slow
-	Busy     uint64 // of these: those that declared that they may wait
-	Passed   uint64 // that the backoff has left to other goroutines
+	Ran      uint64 // requests that leaders have begun to run
+	Replaced uint64 // requests among Ran that the clock found slow
+	Busy     uint64 // requests among Ran that called Busy
+	Passed   uint64 // requests left to other goroutines by the backoff
 }
 
 // Counts returns the counts, each as of some moment during the call.
@@ -178,8 +178,8 @@ func (l *Leader) Counts() Counts {
 	}
 }
 
-// Tally is c as outcomes: a run is won where the leader still led at its end. A run that is under
-// way counts as won.
+// Tally returns c as outcomes: a run is won if the leader still led at its end. A current run
+// counts as won.
 func (c Counts) Tally() tally.Counts {
 	lost := c.Replaced + c.Busy
 	return tally.Counts{Won: c.Ran - min(c.Ran, lost), Lost: lost, Passed: c.Passed}

@@ -1,16 +1,16 @@
-// The known word that a mistyped one is close to, for messages.
+// Finding the known word close to a mistyped word, for messages.
 
 // Package similar finds the word that a user may have meant.
 package similar
 
 import "strings"
 
-// least is the length from which on a word can be the beginning of another: a short one begins
-// many.
+// least is the shortest length of a word taken as the beginning of another: a shorter word begins
+// too many others.
 const least = 3
 
-// Word returns the known word that is one step away from word, or that begins it, or that it
-// begins; "" if there is none.
+// Word returns the known word that is one step away from word, or is a beginning of word, or begins
+// with word; "" if there is none.
 func Word(word string, known []string) string {
 	for _, k := range known {
 		if oneStep(word, k) {
@@ -25,7 +25,7 @@ func Word(word string, known []string) string {
 	return ""
 }
 
-// oneStep reports whether a is b with one byte more, less or other, or with two neighbors
+// oneStep reports whether a is b with one byte added, removed or changed, or with two neighbors
 // exchanged.
 func oneStep(a, b string) bool {
 	i := 0

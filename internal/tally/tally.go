@@ -1,4 +1,4 @@
-// Package tally counts the decisions of mechanisms: it shows whether one pays.
+// Package tally counts the decisions of mechanisms: the counts show whether a mechanism pays.
 package tally
 
 import (
@@ -14,7 +14,7 @@ type Counts struct {
 	Passed uint64 `json:"passed"` // a backoff or a limit kept it from acting
 }
 
-// plus is the sum of c and d.
+// plus returns the sum of c and d.
 func (c Counts) plus(d Counts) Counts {
 	return Counts{c.Won + d.Won, c.Lost + d.Lost, c.Passed + d.Passed}
 }
@@ -24,8 +24,8 @@ func (c Counts) Since(before Counts) Counts {
 	return Counts{c.Won - before.Won, c.Lost - before.Lost, c.Passed - before.Passed}
 }
 
-// A Counter counts decisions. Its zero value is ready. Each belongs to one connection at most, so
-// that the goroutine that counts does not contend with another one. Counts is for any goroutine.
+// A Counter counts decisions. Its zero value is ready. A Counter belongs to at most one connection,
+// so that counting goroutines do not contend. Any goroutine may call Counts.
 type Counter struct{ won, lost, passed atomic.Uint64 }
 
 // Win counts a decision that paid.
@@ -64,16 +64,16 @@ func (t Table) AddAll(other Table) {
 
 // A Source is a connection with mechanisms that count.
 type Source interface {
-	// AddTo adds the counts to t. It is for any goroutine.
+	// AddTo adds the counts to t. Any goroutine may call it.
 	AddTo(t Table)
 }
 
-// A Sum is the counts of sources that come and go. Its zero value is ready. Its lock is held while
-// AddTo of a source runs. All methods are for any goroutine.
+// A Sum adds up the counts of sources that come and go. Its zero value is ready. Its lock is held
+// while a source's AddTo runs. Any goroutine may call its methods.
 type Sum struct {
 	mu    sync.Mutex
 	live  map[Source]struct{} // guarded by mu, as is ended
-	ended Table               // of sources that have left
+	ended Table               // counts of sources that have left
 }
 
 // Join adds a source.
@@ -86,7 +86,7 @@ func (s *Sum) Join(src Source) {
 	s.live[src] = struct{}{}
 }
 
-// Leave removes a source, and keeps its counts. Those that come later are lost.
+// Leave removes a source, and keeps its counts. Later counts are lost.
 func (s *Sum) Leave(src Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,30 +1,30 @@
-// Package wait has the parts that waiting loops share: [Backoff] decides when a try is worth it,
+// Package wait has parts shared by waiting loops: [Backoff] decides whether to skip a try,
 // [Yield] and [Burst] give the processor to other threads.
 package wait
 
 import "sync/atomic"
 
 const (
-	// Passes is the number of tries that are passed over after one that kept others waiting. 64: a
+	// Passes is the number of tries skipped after a try that kept others waiting. 64: a
 	// wait of four milliseconds for each 64 requests is some 60 µs for each request, about the cost
 	// of waking a thread instead.
 	Passes = 64
 
-	// MissesMost is the number of misses in a row from which on more of them change nothing. Eight:
+	// MissesMost is the number of misses in a row after which further misses change nothing. Eight:
 	// one try in 256 costs nothing to speak of, and soon finds that tries pay again.
 	MissesMost = 8
 )
 
-// A Backoff passes over tries that would not pay: 2^k - 1 of them after k misses in a row, where k
-// counts up to [MissesMost], or a number that is set. Its zero value passes over none. All methods
-// are for any goroutine; of two misses at once one may count.
+// A Backoff skips tries that would probably not pay: 2^k - 1 tries after k misses in a row, where k
+// counts up to [MissesMost], or as many as Skip sets. The zero Backoff skips none. Any goroutine
+// may call its methods; of two concurrent misses only one might count.
 type Backoff struct {
 	misses atomic.Int32 // in a row, at most MissesMost
-	left   atomic.Int32 // tries to pass over
+	left   atomic.Int32 // tries to skip
 	passed atomic.Uint64
 }
 
-// Note counts a try that missed, or ends the row of those by one that has paid.
+// Note records a try: one that paid ends the row of misses, any other is a miss.
 func (b *Backoff) Note(paid bool) {
 	switch k := b.misses.Load(); { // stored only when it changes
 	case !paid:
@@ -36,16 +36,16 @@ func (b *Backoff) Note(paid bool) {
 	}
 }
 
-// Start has the next [Passes] tries be passed over, and no more than these.
+// Start makes the Backoff skip exactly the next [Passes] tries.
 func (b *Backoff) Start() { b.Skip(Passes) }
 
 // Skip is Start for the next n tries.
 func (b *Backoff) Skip(n int) { b.left.Store(int32(n)) }
 
-// Active reports whether the next try is to be passed over.
+// Active reports whether to skip the next try.
 func (b *Backoff) Active() bool { return b.left.Load() > 0 }
 
-// Pass reports whether a try is to be passed over, and counts it.
+// Pass reports whether to skip this try, and counts a skipped try.
 func (b *Backoff) Pass() bool {
 	for n := b.left.Load(); n > 0; n = b.left.Load() {
 		if b.left.CompareAndSwap(n, n-1) {
@@ -56,5 +56,5 @@ func (b *Backoff) Pass() bool {
 	return false
 }
 
-// Passed returns the number of tries that have been passed over.
+// Passed returns the number of skipped tries.
 func (b *Backoff) Passed() uint64 { return b.passed.Load() }

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Yield is sched_yield(2): other threads that wait for this processor run first. It does nothing
-// where there are none, and Go's scheduler need not know.
+// Yield is sched_yield(2): other threads that wait for this processor run first. Without such
+// threads it does nothing. The call bypasses Go's scheduler.
 func Yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // BurstBytes is the number of bytes that a goroutine sends or receives before it yields. 256 KiB:
 // the kernel preempts only at the end of a time slice, of milliseconds, and small calls of other
-// connections would wait for that.
+// connections would wait until then.
 const BurstBytes = 256 << 10
 
 // A Burst counts the bytes that a goroutine has sent or received since it last yielded.
@@ -22,8 +22,8 @@ type Burst struct {
 	yields atomic.Uint64
 }
 
-// Add counts n bytes, and yields after [BurstBytes]. The caller holds no lock: it may be away for
-// some time.
+// Add counts n bytes, and yields after [BurstBytes]. The caller holds no lock, because a yield may
+// take some time.
 func (b *Burst) Add(n int) {
 	if b.n += n; b.n >= BurstBytes {
 		b.n = 0
@@ -31,11 +31,11 @@ func (b *Burst) Add(n int) {
 	}
 }
 
-// Yield yields in the midst of a burst. It is for any goroutine.
+// Yield yields in the midst of a burst. Any goroutine may call it.
 func (b *Burst) Yield() {
 	b.yields.Add(1)
 	Yield()
 }
 
-// Yields returns how often it has yielded. It is for any goroutine.
+// Yields returns how often the Burst has yielded. Any goroutine may call it.
 func (b *Burst) Yields() uint64 { return b.yields.Load() }

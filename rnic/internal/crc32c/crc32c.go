@@ -10,7 +10,7 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Update extends crc, the earlier bytes' CRC, by p. It starts at 0.
+// Update extends crc, the earlier bytes' CRC, by p. The first crc is 0.
 func Update(crc uint32, p []byte) uint32 {
 	if len(p) >= foldMin && canFold {
 		return fold(crc, p)

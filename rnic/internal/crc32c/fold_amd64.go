@@ -8,9 +8,9 @@ import "golang.org/x/sys/cpu"
 
 // A message is a polynomial over GF(2), and its CRC the remainder modulo P. A 128-bit vector can be
 // moved onto another one at a distance of D bits: its two halves, times x^(D+64) and x^D modulo P,
-// are congruent to it there, and short enough to be added. So the message is folded, four 512-bit
-// vectors at a time, then one at a time, then within the last one, until 128 bits are left; the
-// crc32 instruction computes their CRC. Bits are reflected, as in CRC32C: the product of two
+// are congruent to the moved vector, and short enough to be added. So the message is folded, four
+// 512-bit vectors at a time, then one at a time, then within the last one, until 128 bits are left;
+// the crc32 instruction computes their CRC. Bits are reflected, as in CRC32C: the product of two
 // reflected operands comes out one bit low, so the constants are shifted by one. Each exponent is
 // 32 less, because the constants have 32 bits at the upper end of 64.
 const (
@@ -23,9 +23,9 @@ var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSS
 // foldKeys has the constants in the assembly's load order. Each pair serves a vector's lower half,
 // which comes earlier in the message, and its upper half.
 type foldKeys struct {
-	far   [2]uint64    // by 2048 bits, the four vectors of one round
-	near  [2]uint64    // by 512 bits, one vector
-	lanes [4][2]uint64 // within a vector: by 384, 256 and 128 bits, and the last stays
+	far   [2]uint64    // move by 2048 bits, the four vectors of one round
+	near  [2]uint64    // move by 512 bits, one vector
+	lanes [4][2]uint64 // move within a vector by 384, 256 and 128 bits; the last lane stays
 }
 
 var keys = foldKeys{far: key(2048), near: key(512), lanes: [4][2]uint64{key(384), key(256), key(128), {}}}

@@ -5,12 +5,11 @@
 // is RoCEv2's invariant CRC: every packet has one short piece, its masked headers, and one with up
 // to a path MTU, at both ends. So it must be fast for a dozen bytes, too; for these the standard
 // library uses tables of 8 KiB, which the payload evicts from the cache.
-// cache.
 package crcieee
 
 import "hash/crc32"
 
-// Update extends crc, the earlier bytes' CRC, by p. It starts at 0.
+// Update extends crc, the earlier bytes' CRC, by p. The first crc is 0.
 func Update(crc uint32, p []byte) uint32 {
 	if canFold {
 		if n := len(p) &^ 3; n > 0 {
@@ -24,7 +23,8 @@ func Update(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, crc32.IEEETable, p)
 }
 
-// A Piece is the CRC for a message's last N bytes, computed when they were copied; none if N is 0.
+// A Piece is the CRC for a message's last N bytes, computed when the bytes were copied; N is 0 if
+// there is no such CRC.
 type Piece struct {
 	N   int
 	CRC uint32

@@ -27,9 +27,9 @@ var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPC
 // foldKeys has the constants in the assembly's load order. Each pair from key serves a vector's
 // lower half, which comes earlier in the message, and its upper half.
 type foldKeys struct {
-	far     [2]uint64    // by 2048 bits, the four vectors of one round
-	near    [2]uint64    // by 512 bits, one vector
-	lanes   [4][2]uint64 // within a vector: by 384, 256 and 128 bits, and the last stays
+	far     [2]uint64    // move by 2048 bits, the four vectors of one round
+	near    [2]uint64    // move by 512 bits, one vector
+	lanes   [4][2]uint64 // move within a vector by 384, 256 and 128 bits; the last lane stays
 	short   [2]uint64    // x^64
 	barrett [2]uint64    // M and P
 }
@@ -107,7 +107,7 @@ var shifts = sync.OnceValue(func() *[copyMax/copyUnit + 1]uint64 {
 })
 
 // foldShift returns the CRC after a message is extended by i times copyUnit bytes, without the CRC
-// of those; crc is the message's CRC before.
+// of the added bytes; crc is the message's former CRC.
 func foldShift(crc uint32, i int) uint32 { return multiply(crc, shifts()[i], &keys) }
 
 //go:noescape

@@ -14,21 +14,21 @@ import (
 
 // A Blocker makes a receiver that found nothing block its thread in ppoll(2) for a while. Parking
 // the goroutine instead takes Go's scheduler more than twice as long as the kernel takes to put a
-// thread to sleep and to wake it: the scheduler looks for other goroutines, and wakes threads for
-// that. Unlike a spin, a blocked thread takes no processor from other threads.
+// thread to sleep and to wake it: the scheduler looks for other goroutines, and wakes threads to
+// run them. Unlike a spin, a blocked thread takes no processor from other threads.
 //
 // A blocked thread keeps one of the scheduler's processors (GOMAXPROCS). So blocking is for a peer
-// that makes one call after the other, while no other receiver has input. Half of the processors
-// are kept at most, with those of spinning receivers. Where input does not come soon, a backoff
+// that makes one call after the other, while no other receiver has input. At most half of the
+// processors are kept, those of spinning receivers included. If input does not come soon, a backoff
 // makes blocks rarer.
 //
 // Inputs of large transfers do not count as other receivers' input: a parked goroutine would wait
-// for a processor after them, while the kernel prefers a thread that has slept. But input has to
-// come sooner beside large transfers, which need the processors too.
+// for a processor after them, while the kernel prefers a thread that has slept. But next to large
+// transfers, which need the processors too, a block pays only if input comes sooner.
 type Blocker struct {
 	most        limit         // of spinning; set once
-	fd          int           // of the block
-	pfd         unix.PollFd   // memory of a system call
+	fd          int           // the descriptor of the current block
+	pfd         unix.PollFd   // memory for the ppoll call
 	time        unix.Timespec // the same
 	own         uint64        // inputs of this receiver
 	others      uint64        // small inputs of other receivers, when may last counted them
@@ -52,8 +52,8 @@ var largeInputs atomic.Uint64
 // LargeInput counts a large transfer's input.
 func LargeInput() { largeInputs.Add(1) }
 
-// AddTo implements tally.Source. A block is won where input came soon, a yield spin where input
-// came during it, and a mask where the poller's entry can be changed.
+// AddTo implements tally.Source. A block is won if input came soon, a yield spin if input came
+// during the spin, and a mask if the poller's entry can be changed.
 func (s *Blocker) AddTo(t tally.Table) {
 	t.Add("block", s.tally.Counts())
 	t.Add("yield", s.yieldSpin.tally.Counts())
@@ -63,15 +63,16 @@ func (s *Blocker) AddTo(t tally.Table) {
 // NewBlocker returns a Blocker; see [NewSpinner] for its limit.
 func NewBlocker() Blocker { return Blocker{most: halfOfProcs} }
 
-// Input counts an input of the receiver, or its end.
+// Input counts an input of the receiver, or the end of its input.
 func (s *Blocker) Input() {
 	s.own++
 	smallInputs.Add(1)
 }
 
 // Block waits until fd has input or its end, a signal comes, or blockMax has passed. It reports
-// whether there is something to read, which can be wrong. Where blocking does not pay it returns
-// false at once. The scheduler does not know of the wait; to stop the goroutine it sends a signal.
+// whether there is something to read, which can be wrong. If blocking does not pay, Block returns
+// false at once. The scheduler does not know of the wait: when it has to stop the goroutine it
+// sends a signal, which ends the block.
 func (s *Blocker) Block(fd int) bool {
 	if !s.may() {
 		s.tally.Pass()
@@ -86,7 +87,7 @@ func (s *Blocker) Block(fd int) bool {
 	return found
 }
 
-// poll waits for a time at most, and reports whether there is something to read.
+// poll waits at most for the given time, and reports whether there is something to read.
 func (s *Blocker) poll(most time.Duration) bool {
 	s.pfd = unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN | unix.POLLRDHUP}
 	s.time = unix.NsecToTimespec(int64(most))
@@ -94,7 +95,7 @@ func (s *Blocker) poll(most time.Duration) bool {
 	return errno == 0 && n > 0
 }
 
-// yieldAndPoll reports whether there is something to read after other threads have run.
+// yieldAndPoll lets other threads run, and then reports whether there is something to read.
 func (s *Blocker) yieldAndPoll() bool {
 	wait.Yield()
 	return s.poll(0)
@@ -105,7 +106,7 @@ func (s *Blocker) yieldAndPoll() bool {
 // would wake it.
 func (s *Blocker) Unmask(fd int) error { return s.mask.clear(fd) }
 
-// soon is how soon input has to come for a block to pay.
+// soon returns how soon input has to come for a block to pay.
 func (s *Blocker) soon() time.Duration {
 	if now := largeInputs.Load(); now != s.large {
 		s.large = now
@@ -117,7 +118,7 @@ func (s *Blocker) soon() time.Duration {
 	return blockWorth
 }
 
-// may reports whether to block, and then counts the receiver as spinning.
+// may reports whether to block. If so, it counts the receiver as spinning.
 func (s *Blocker) may() bool {
 	if s.backoff.Pass() {
 		return false

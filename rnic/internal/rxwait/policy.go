@@ -10,8 +10,8 @@ const (
 	// and about the cost to put a thread to sleep and wake it.
 	spinTime = 50 * time.Microsecond
 
-	// preemptedTime is the time between two reads from which on another thread had the processor
-	// in between. 20 µs: far more than a read of an empty socket takes, and less than a time slice.
+	// preemptedTime is the shortest time between two reads that counts as a preemption by another
+	// thread. 20 µs: far more than a read of an empty socket takes, and less than a time slice.
 	preemptedTime = 20 * time.Microsecond
 
 	// passCost is a preemption's price for each later input. 8 µs: a spin's gain on busy
@@ -31,7 +31,7 @@ const (
 
 	// yieldPeriod is how long ready goroutines wait while spins succeed one after another. 200 µs:
 	// a yield makes the scheduler wake a thread, so a yield for each input would cost more than it
-	// gives.
+	// gains.
 	yieldPeriod = 200 * time.Microsecond
 
 	// procsPeriod is how long a GOMAXPROCS value is used. 1 ms: reading it takes the scheduler's
@@ -50,7 +50,7 @@ const (
 	// and servers work between two calls.
 	blockWorth = 250 * time.Microsecond
 
-	// blockWorthBeside is blockWorth beside large transfers. 100 µs: the work between two calls in
+	// blockWorthBeside is blockWorth next to large transfers. 100 µs: the work between two calls in
 	// a client on the same machine, once it has a processor.
 	blockWorthBeside = 100 * time.Microsecond
 
@@ -66,8 +66,8 @@ const (
 // Masking input events of Go's network poller.
 const (
 	// maskAfter is the number of blocks with input before the poller's entry is looked for. 16:
-	// reading the entries takes as long as several blocks save. With more descriptors in the
-	// poller it is their number, because the kernel writes a line for each.
+	// reading the entries takes as long as several blocks save. With more than 16 descriptors in
+	// the poller, their number is used instead, because the kernel writes a line for each.
 	maskAfter = 16
 
 	// epollSearched bounds the descriptors that are searched for the poller's epoll instance. 256:

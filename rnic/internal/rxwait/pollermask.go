@@ -16,20 +16,21 @@ import (
 
 // A pollerMask removes input from the events of a descriptor in Go's network poller, for as long as
 // a thread blocks for that input in ppoll(2). Without the mask each input wakes two threads: the
-// blocked one, and the poller's in epoll_wait(2), which finds that no goroutine waits. Often the
-// poller's runs first, on the sender's processor, and delays the reply by its three system calls.
+// blocked one, and the poller's thread in epoll_wait(2), which finds no waiting goroutine. Often
+// the poller's thread runs first, on the sender's processor, and delays the reply by its three
+// system calls.
 //
 // Package net cannot take a descriptor out of the poller for a while, so the mask changes the
 // poller's entry in the kernel. /proc/self/fdinfo shows the entries of an epoll instance, with the
-// value that the poller knows each by (proc_pid_fdinfo(5)). Where that cannot be read, or is not as
-// expected, the mask changes nothing. Room to write, errors and the end of the connection stay
-// unmasked.
+// value by which the poller knows each entry (proc_pid_fdinfo(5)). If fdinfo cannot be read, or is
+// not as expected, the mask changes nothing. Room to write, errors and the end of the connection
+// stay unmasked.
 type pollerMask struct {
 	slept int64 // blocks with input, until the entry has been looked for
 	state int8
 	epoll int    // the poller's epoll instance, once found
 	event uint32 // events that the poller asked for
-	value uint64 // by which the poller knows the descriptor
+	value uint64 // by which the poller knows the entry
 	tally tally.Counter
 }
 
@@ -37,16 +38,16 @@ const (
 	maskUnknown int8 = iota // the entry has not been looked for
 	maskRefused             // the entry cannot be changed
 	maskOff                 // the poller gets events of input
-	maskOn                  // it gets none
+	maskOn                  // the poller gets no events of input
 )
 
 // pollerEpoll is the epoll instance of Go's network poller, one in a process; 0: not found yet.
 var pollerEpoll atomic.Int64
 
-// pollerEntries is the number of the poller's entries when one was last looked for.
+// pollerEntries is the number of the poller's entries at the last search for an entry.
 var pollerEntries atomic.Int64
 
-// set is called before each block.
+// set begins masking, if it pays; it is called before each block.
 func (m *pollerMask) set(fd int) {
 	if m.state == maskUnknown {
 		if m.slept < max(maskAfter, pollerEntries.Load()) {
@@ -83,7 +84,7 @@ func (m *pollerMask) noteBlock(found bool) {
 }
 
 func (m *pollerMask) change(fd int, event uint32) error {
-	var value [8]byte // one number to the kernel, two to package unix
+	var value [8]byte // one number to the kernel, two fields in package unix
 	binary.NativeEndian.PutUint64(value[:], m.value)
 	fields := unix.EpollEvent{Events: event, Fd: int32(binary.NativeEndian.Uint32(value[:4])), Pad: int32(binary.NativeEndian.Uint32(value[4:]))}
 	return unix.EpollCtl(m.epoll, unix.EPOLL_CTL_MOD, fd, &fields)
@@ -94,8 +95,7 @@ func (m *pollerMask) find(fd int) error {
 	if ep := pollerEpoll.Load(); ep != 0 {
 		return m.entry(int(ep), fd)
 	}
-	// The instance was made with the poller's first descriptor, so it is among the first of the
-	// process.
+	// The instance was made with the poller's first descriptor, so its number is among the lowest.
 	var to [64]byte
 	for ep := range epollSearched {
 		n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(ep), to[:])

@@ -1,8 +1,8 @@
 // Spinning: a receiver that found nothing reads again for a while.
 
-// Package rxwait is how a receiver waits for input that is about to come: it spins ([Spinner]),
-// then blocks its thread ([Blocker]), and only then parks its goroutine. It serves the receive
-// loops of all providers, and callers that receive by themselves.
+// Package rxwait lets a receiver wait for input that is about to come: the receiver spins
+// ([Spinner]), then blocks its thread ([Blocker]), and only then parks its goroutine. It serves the
+// receive loops of all providers, and callers that receive by themselves.
 package rxwait
 
 import (
@@ -22,28 +22,29 @@ func Spinning() int { return int(spinning.Load()) }
 
 // A Spinner decides whether a receiver that found nothing reads again at once. The reply to a
 // message just sent often comes sooner than a processor could be put to sleep and woken. Spinning
-// is for idle processors only: where another thread takes the processor, or where nothing comes in
-// time, a backoff makes the next waits skip it. All methods are for the receiver.
+// is for idle processors only: if another thread takes the processor, or no input comes in time, a
+// backoff makes the next waits skip the spin. All methods are for the receiver.
 type Spinner struct {
 	active  bool
-	since   time.Time     // of the first read, when active
-	last    time.Time     // and of the latest one
-	yielded time.Time     // of the latest yield to goroutines of this process
+	since   time.Time     // time of the first read, when active
+	last    time.Time     // time of the latest read
+	yielded time.Time     // time of the latest yield to goroutines of this process
 	credit  time.Duration // earned by spins that found input, and not yet spent on preemptions
 	backoff wait.Backoff
 	most    limit // of spinning; set once
 	tally   tally.Counter
 }
 
-// AddTo implements tally.Source. A spin is won with input. It is lost with none, or with a
+// AddTo implements tally.Source. A spin is won with input, and lost without input or with a
 // preemption. A wait without a spin is passed.
 func (l *Spinner) AddTo(t tally.Table) { t.Add("spin", l.tally.Counts()) }
 
-// NewSpinner returns a Spinner. Half of the processors spin at most, because goroutines that have
-// work need the others; with one processor none does.
+// NewSpinner returns a Spinner. At most half of the processors spin, because goroutines with work
+// need the others; a single processor never spins.
 func NewSpinner() Spinner { return Spinner{most: halfOfProcs} }
 
-// halfOfProcs is half of GOMAXPROCS, which a program may change, as of at most procsPeriod ago.
+// halfOfProcs returns half of GOMAXPROCS, read at most procsPeriod ago, because a program may
+// change it.
 func halfOfProcs() int32 {
 	now := int64(time.Since(epoch))
 	if last := asked.at.Load(); now-last >= int64(procsPeriod) && asked.at.CompareAndSwap(last, now) {
@@ -60,7 +61,7 @@ var (
 	}
 )
 
-// A limit returns a bound of spinning; nil: no receiver spins or blocks.
+// A limit returns the largest number of spinning receivers; nil: no receiver spins or blocks.
 type limit func() int32
 
 func (l limit) now() int32 {
@@ -79,12 +80,12 @@ func (l *Spinner) Continue() bool {
 	if now.Sub(l.yielded) >= yieldPeriod {
 		runtime.Gosched()
 		l.yielded = time.Now()
-		l.last = l.yielded // the time was this process's own: no preemption
+		l.last = l.yielded // goroutines of this process had the processor: no preemption
 	}
 	return true
 }
 
-// more reports whether to read once more at a time.
+// more reports whether to read once more at the time now.
 func (l *Spinner) more(now time.Time) bool {
 	switch {
 	case l.active && now.Sub(l.last) >= preemptedTime:
@@ -121,8 +122,8 @@ func (l *Spinner) missed() {
 	l.backoff.Note(false)
 }
 
-// preempted ends a spin because another thread had the processor for a time. The credit pays for
-// it first, so that a receiver that nearly always finds input goes on spinning.
+// preempted ends a spin because another thread had the processor for the time took. The credit pays
+// for the preemption first, so that a receiver that nearly always finds input continues to spin.
 func (l *Spinner) preempted(took time.Duration) {
 	l.end()
 	l.tally.Lose()
@@ -131,8 +132,8 @@ func (l *Spinner) preempted(took time.Duration) {
 	l.credit = max(l.credit-took, 0)
 }
 
-// Found ends a spin: there is input, or its end. It follows each Continue that reported true,
-// unless another Continue does.
+// Found ends a spin: there is input, or the end of input. After a Continue that reported true, the
+// receiver calls Found, or Continue again.
 func (l *Spinner) Found() {
 	if l.active {
 		l.end()

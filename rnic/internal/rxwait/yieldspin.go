@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// A yieldSpin is how a [Blocker] reads before it blocks: it yields the processor to any other
-// thread, reads when it runs again, and repeats that for a while. A peer on the same processor then
-// works at once, and one on another processor need not wake this one: in a virtual machine a
-// wake-up costs the waker 10 µs, and as much again until the thread runs. Where no input came, or
-// where the processor was away for long, its backoff makes the next blocks skip it.
+// A yieldSpin makes a [Blocker] read before it blocks: it yields the processor to any other thread,
+// reads when it runs again, and repeats that for a while. A peer on the same processor then works
+// at once, and a peer on another processor need not wake this thread: in a virtual machine a
+// wake-up costs the waker 10 µs, and as much again until the thread runs. If no input came, or
+// another thread kept the processor for long, its backoff makes the next blocks skip the spin.
 type yieldSpin struct {
 	wait.Backoff
 	tally tally.Counter
@@ -28,7 +28,7 @@ func (t *yieldSpin) may() bool {
 	return true
 }
 
-// spin calls found, which yields first, until it reports true or yieldSpinTime has passed; now
+// spin calls found, which yields first, until found reports true or yieldSpinTime has passed; now
 // returns the time.
 func (t *yieldSpin) spin(now func() time.Time, found func() bool) bool {
 	since := now()

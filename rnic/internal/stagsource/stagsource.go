@@ -5,5 +5,6 @@ package stagsource
 
 import "crypto/rand"
 
-// Read fills b and never fails. Only tests change it, before anything else runs.
+// Read fills b with random bytes and never fails. Only tests replace Read, before anything else
+// runs.
 var Read = func(b []byte) { rand.Read(b) }

@@ -151,7 +151,7 @@ type markedFPDU struct {
 // begin makes the first n bytes of head the first piece.
 func (m *markedFPDU) begin(n int) [][]byte { return append(m.parts[:0], m.head[:n]) }
 
-// marked adds an FPDU with markers, which interrupt the payload.
+// marked adds an FPDU with markers. Markers interrupt the payload, so this path copies.
 func (o *Outbound) marked(parts [][]byte) {
 	m := &o.markedBuf
 	m.room = o.markers.Append(m.room[:0], o.crc, parts...)

@@ -25,8 +25,8 @@ type stagingBuffer struct {
 }
 
 // read returns the next n bytes of src. left limits its requests to src, n included: at most the
-// rest of the message. likely is how many of these bytes the batch will probably take: so many are
-// read at once.
+// rest of the message. likely is how many of these bytes the batch will probably take: all these
+// are read at once.
 func (r *stagingBuffer) read(src rnic.Source, n, left, likely int) ([]byte, error) {
 	if r.mem == nil {
 		r.mem = stagingBuffers.Get().(*[stagingBytes]byte)
