@@ -42,7 +42,7 @@ type Caps struct {
 	RDMARead       bool   // OpRead is served
 	RemoteInval    bool   // OpSendInvalidate is served
 	Immediate      bool   // OpImmediate is served
-	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and their variants with an event are served
+	ImmediateData  bool   // OpSendImmediate, OpWriteImmediate and their SE variants are served
 	Atomics        bool   // the atomic operations are served: atomic among the device's QPs only
 	MaxIRD, MaxORD int
 	MaxMessage     uint64 // in one Send, Write or Read, in bytes

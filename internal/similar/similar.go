@@ -9,8 +9,8 @@ import "strings"
 // too many others.
 const least = 3
 
-// Word returns the known word that is one step away from word, or is a beginning of word, or begins
-// with word; "" if there is none.
+// Word returns the known word one step away from word, else a known word if one of the two begins
+// with the other; "" if there is none.
 func Word(word string, known []string) string {
 	for _, k := range known {
 		if oneStep(word, k) {

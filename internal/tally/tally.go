@@ -1,4 +1,4 @@
-// Package tally counts the decisions of mechanisms: the counts show whether a mechanism pays.
+// Package tally counts the decisions of mechanisms, to show whether a mechanism pays.
 package tally
 
 import (

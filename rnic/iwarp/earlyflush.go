@@ -13,7 +13,7 @@ import (
 // An earlyFlush makes replies leave before the batch is done, once for a batch. A third part of the
 // batch would cost one more system call, and might wake the peer once more.
 type earlyFlush struct {
-	latest *atomic.Pointer[earlyFlush] // set once; holds the earlyFlush of the device's stream with the latest batch
+	latest *atomic.Pointer[earlyFlush] // set once; the earlyFlush of the device's latest batch
 	row    lead.Row                    // batches without a batch of another stream between them
 	next   atomic.Int64                // when posted work may leave, in clock's ns; 0: after all handlers have run
 

@@ -23,7 +23,7 @@ type receiver struct {
 	buf         []byte
 	r, w        int      // buf[r:w] has not been parsed
 	small       *rxSmall // not nil: buf is this buffer
-	wide        *rxBuf   // not nil: buf is this buffer; both nil: buf is nil, because all input has been used
+	wide        *rxBuf   // not nil: buf is this buffer; both nil: buf is nil, all input used
 	busy        bool     // a read filled the small buffer: the next input gets a large one
 	head        int      // bytes that the last read placed directly
 	woken       bool     // a goroutine in CQ.Wait was woken, and not yet yielded to
@@ -85,7 +85,7 @@ func (r *receiver) fill(l link) error {
 		r.err = r.read(l)
 	}
 	err := r.err
-	if errors.Is(err, os.ErrDeadlineExceeded) { // interruptCaller set the deadline: the input has not ended
+	if errors.Is(err, os.ErrDeadlineExceeded) { // the read was interrupted: the input has not ended
 		r.err = nil
 	}
 	return err

@@ -240,7 +240,7 @@ func (s *stream) afterBatch(content func() bool) (leads bool) {
 	// batch takes two writev calls (earlyflush.go).
 	s.early.begin()
 	follow := s.goOn
-	if s.waiting != nil { // this may be a caller's goroutine, which cannot pass the receive side on
+	if s.waiting != nil { // a caller may run this, and cannot pass the receive side on
 		follow = nil
 	}
 	ran, leads := s.q.Lead(follow)

@@ -70,8 +70,8 @@ func (t *transmitter) run(budget int) {
 		case err != nil || o == full: // the transmit loop will see a lost connection too
 			t.handOver()
 			return
-		// Rest looks at the queue under its lock and then gives the turn back, in one step: Rest
-		// sees a work request posted before, and a poster after it finds the turn free.
+		// Rest checks the queue and gives the turn back in one step, under the queue's lock: so
+		// Rest sees each earlier work request, and a later poster finds the turn free.
 		case o == idle && t.s.work.Rest():
 			return
 		// The budget is checked last, because a needless wake-up of the loop costs as much as many

@@ -46,7 +46,7 @@ type Inbound struct {
 	cont       continuation
 	readIn     atomic.Uint64 // bytes received in all Read Responses
 	unreported unreportedReads
-	small      int // FPDUs since a large one, at most bulkPause; at bulkPause no large FPDU is expected
+	small      int // FPDUs since a large one; at bulkPause, its maximum, no large FPDU is expected
 }
 
 // An inboundSend is the Send being received, from its first segment to its complete last one.

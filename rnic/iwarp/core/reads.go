@@ -42,7 +42,7 @@ type readsIn struct {
 
 func (r *readsIn) init(ird int) {
 	r.ird = uint32(ird)
-	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // room for the leaving responses, and for new requests
+	r.mask = uint32(ringSize(2*max(ird, 1)) - 1) // for leaving responses and new requests
 }
 
 func (r *readsIn) waiting() bool { return r.next != r.tail }
