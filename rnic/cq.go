@@ -27,7 +27,7 @@ type CQ struct {
 	wake    chan struct{} // one token: the CQ may be not empty
 	handler atomic.Pointer[func() (leads bool)]
 	fresh   atomic.Bool   // completions were added since the handler last began; cleared by the turn's owner
-	due     atomic.Bool   // undeferred completions were added; set after fresh, cleared before fresh
+	due     atomic.Bool   // undeferred completions came; set after fresh, cleared before fresh
 	woken   atomic.Bool   // a goroutine in Wait has been woken; see ProviderQP.Woken
 	turn    atomic.Int32  // handlerIdle, handlerRuns, handlerAgain; written by pass alone
 	rounds  atomic.Uint32 // how often the handler has ended

@@ -20,7 +20,7 @@ type owner uint64
 const (
 	ownerLoop     owner = iota // the receive loop, which works or waits for the socket
 	ownerWanted                // the receive loop, which offers the right after the next batch
-	ownerNone                  // no goroutine: the loop is parked, and the next caller takes the right
+	ownerNone                  // no goroutine: the loop is parked; the next caller takes the right
 	ownerCaller                // a caller in PollUntil
 	ownerRecalled              // a caller, and the loop has asked for the right
 	owners

@@ -12,7 +12,7 @@ import (
 // Bounds of a batch.
 const (
 	MaxPieces    = 512       // ranges of one batch, below writev's limit (IOV_MAX is 1024)
-	batchBytes   = 256 << 10 // a larger batch would only delay its first byte by the CRCs of the rest
+	batchBytes   = 256 << 10 // a larger batch only delays its first byte by more CRCs
 	batchScratch = 24 << 10  // the FPDUs' length, headers, padding and CRC
 	smallScratch = 1 << 10   // the same for a batch of few FPDUs
 	fpduScratch  = 64        // one FPDU's largest scratch memory

@@ -118,7 +118,7 @@ func (w *Work) readsRoom() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.irq.ring == nil {
-		w.irq.ring = make([]peerRequest, w.irq.mask+1) // made on first use: most peers send no Reads
+		w.irq.ring = make([]peerRequest, w.irq.mask+1) // on first use: most peers send no Reads
 	}
 	return w.irq.room()
 }

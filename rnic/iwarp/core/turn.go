@@ -20,7 +20,7 @@ const (
 	gateShut     sendGate = iota // start-up: sending waits for the peer's first FPDU, or our RTR
 	gateOpen                     // the turn can be taken
 	gateCorked                   // the receive loop runs handlers; their posts leave in one batch
-	gateYielding                 // corked while the loop yields to others; large posts open the gate
+	gateYielding                 // corked while the loop yields; large posts open the gate
 )
 
 // A Turn is the right to transmit on one stream. Exactly one goroutine builds FPDUs and passes them
