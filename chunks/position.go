@@ -6,8 +6,8 @@ package chunks
 import "github.com/nfsrdma/nfsrdma/xdr"
 
 // A Position counts bytes of the complete call, from its XID, before items are taken out (RFC 8166
-// §3.4.5 [R8166-059]); xdr.Item.Off counts bytes of the remaining stream. They differ by the
-// preceding items, each rounded up to four (RFC 8166 §3.4.5 [R8166-060]):
+// §3.4.5 [R8166-059]); xdr.Item.Off counts bytes of the remaining stream. Position and Off differ
+// by the preceding items, each rounded up to four (RFC 8166 §3.4.5 [R8166-060]):
 //
 //	Position of item i = Off of item i + sum over j < i of RoundUp(length of item j)
 
@@ -25,9 +25,9 @@ func (m Message) Position(i int) uint32 {
 // as returned by Lists.ReadChunks. stream is the remaining stream's length in bytes: the
 // inline bytes, or a long call's Position-zero chunk.
 //
-// It fails with ErrPosition when a Position lies outside the stream, or so close behind the
-// preceding one that no length word fits between (RFC 8166 §3.4.5 [R8166-064]). Only the call's
-// decoder can find out whether an item really belongs at the offset.
+// It fails with ErrPosition when a Position lies outside the stream, or so close after the
+// preceding Position that no length word fits between them (RFC 8166 §3.4.5 [R8166-064]). Only the
+// call's decoder can find out whether an item really belongs at the offset.
 func Place(dst []xdr.Item, chunks []ReadChunk, stream int) ([]xdr.Item, error) {
 	var before uint64 // bytes of earlier items, rounded up
 	least := uint64(4)

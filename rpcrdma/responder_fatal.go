@@ -1,5 +1,5 @@
-// The responder's record of calls whose chunks ended a connection, so that a replay does not end
-// the next connection.
+// The responder's record of calls that ended a connection by their chunks, so that a replay does
+// not end the next connection.
 
 package rpcrdma
 

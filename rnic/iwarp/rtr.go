@@ -14,8 +14,8 @@ import (
 )
 
 // RTR is a set of kinds of ready-to-receive messages, to be or'ed. The message lets the responder
-// send: a responder MUST NOT send before the initiator's first FPDU (RFC 5044 §7.1.2), and an
-// initiator whose ULP waits for the peer has no other FPDU to send (RFC 6581 §5 and §9.2). No kind
+// send: a responder MUST NOT send before the initiator's first FPDU (RFC 5044 §7.1.2), and if the
+// initiator's ULP waits for the peer, it has no other FPDU to send (RFC 6581 §5 and §9.2). No kind
 // has payload.
 type RTR uint8
 
