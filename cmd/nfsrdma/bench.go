@@ -108,8 +108,8 @@ func newBench(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// runBench mounts the directory arg and measures its server with a file in it. lose is the
-// percentage of RoCE packets to drop.
+// runBench mounts the directory arg and measures its server with a file in the directory. lose is
+// the percentage of RoCE packets to drop.
 func runBench(ctx context.Context, s *session.Session, arg string, o bench.Options, lose int) (*bench.Report, error) {
 	if err := o.Check(); err != nil { // before any connection
 		return nil, err

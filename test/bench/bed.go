@@ -173,7 +173,7 @@ func (b *bed) serveBy(program, state string, what ...string) (*server, error) {
 }
 
 // serveFrom starts a server from a directory of commands. The client selects CRCs, so that one
-// server serves measurements with and without them.
+// server serves measurements with and without CRCs.
 func (b *bed) serveFrom(programs, program, state string, what ...string) (*server, error) {
 	var ports [2]string
 	for i := range ports {

@@ -22,9 +22,9 @@ const insideEnv = "NFSRDMA_BENCH_INSIDE"
 // errPrinted stands for an error that a child process has already printed.
 var errPrinted = errors.New("said")
 
-// runInside starts this program again and waits for it: bound to the CPUs, for root in new
-// namespaces, and with env added to its environment. Its processes end with it, because it is the
-// init process of its namespace. It is killed when this process dies.
+// runInside starts this program again and waits for the child: bound to the CPUs, for root in new
+// namespaces, and with env added to its environment. The child's processes end with the child,
+// because it is the init process of its namespace. The child is killed when this process dies.
 func runInside(cpus string, env ...string) error {
 	set, err := parseCPUs(cpus)
 	if err != nil {

@@ -57,9 +57,9 @@ func Port(t testing.TB) int {
 }
 
 // ReservePort returns a port for TCP and UDP that must be known before a server listens on it. No
-// program listens on it now at any address. No other test gets it until release is called, which
-// may be repeated. And the kernel assigns it to no connection, because it is below the ephemeral
-// range.
+// program listens on the port now at any address. No other test gets the port until release is
+// called, which may be repeated. And the kernel assigns the port to no connection, because it is
+// below the ephemeral range.
 func ReservePort() (port int, release func(), err error) {
 	first, end := fixedPorts()
 	for range tries {

@@ -153,9 +153,9 @@ func (r *run) take(s Step) (err error) {
 // perSchedule is the length of a random schedule.
 const perSchedule = 60
 
-// Check runs random schedules until count steps have run. Each has its own seed, from seed on. A
-// failure has the seed and a shortened failing schedule; more reports whether to continue after it.
-// The error is one that ended an actor.
+// Check runs random schedules until count steps have run. Each schedule has its own seed, from seed
+// on. A failure has the seed and a shortened failing schedule; more reports whether to continue
+// after the failure. The error is an error that ended an actor.
 func (w *World) Check(seed uint64, count int, more func(failure error) bool) (taken int, err error) {
 	for ; taken < count; seed++ {
 		n, err := w.Run(w.Random(seed, perSchedule))

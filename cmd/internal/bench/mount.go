@@ -112,8 +112,8 @@ func Mount(ctx context.Context, rig MountRig, o MountOptions, r *MountReport) (e
 	return b.trees(ctx)
 }
 
-// makeWork makes the working directory. ctx does not interrupt it, because the server may carry out
-// a MKDIR after its caller has gone, and the directory would stay.
+// makeWork makes the working directory. ctx does not interrupt the MKDIR, because the server may
+// carry out the call after its caller has gone, and the directory would stay.
 func (b *mountRun) makeWork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 	defer cancel()
@@ -126,8 +126,8 @@ func (b *mountRun) mountPoint(mount string) string { return filepath.Join(b.rig.
 // workDir returns a mount's working directory.
 func (b *mountRun) workDir(mount string) string { return filepath.Join(b.mountPoint(mount), b.work) }
 
-// mount mounts through a new process, with empty caches. That process outlives ctx, so that it can
-// be unmounted.
+// mount mounts through a new process, with empty caches. The process outlives ctx, so that the
+// mount can be unmounted.
 func (b *mountRun) mount(ctx context.Context, mount string) error {
 	if err := errors.Join(ctx.Err(), b.unmount(mount)); err != nil {
 		return err

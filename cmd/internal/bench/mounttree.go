@@ -161,7 +161,7 @@ func (b *mountRun) makeKeptTree(ctx context.Context, dir string) error {
 	return program(ctx, "cp", "-r", repo, filepath.Join(dir, ".git"))
 }
 
-// program runs a program to its end and discards its output. Its first line on stderr becomes the
+// program runs a program to its end and discards the output. The first line on stderr becomes the
 // error.
 func program(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

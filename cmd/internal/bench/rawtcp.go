@@ -38,7 +38,7 @@ type rawPlan struct {
 }
 
 // around measures raw TCP before and after f and returns the mean of both, because a machine that
-// slows down meanwhile slows the baseline too.
+// slows down during f slows the baseline too.
 func (p rawPlan) around(ctx context.Context, f func() error) (rawReport, error) {
 	before, err := p.measure(ctx)
 	if err != nil {

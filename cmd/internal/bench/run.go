@@ -67,8 +67,8 @@ type run struct {
 	report *Report
 }
 
-// Server runs the tests of o with the file name below the root of fsys, which it makes and removes,
-// and adds the figures to r. Raw TCP is measured before and after, so that a change in the
+// Server runs the tests of o with the file name below the root of fsys, makes and removes this
+// file, and adds the figures to r. Raw TCP is measured before and after, so that a change in the
 // machine's speed does not bias the ratios.
 func Server(ctx context.Context, fsys *nfsclient.FS, name string, o Options, r *Report) error {
 	if err := o.Check(); err != nil {

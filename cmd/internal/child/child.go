@@ -24,8 +24,8 @@ type Child struct {
 	Line  string // its first line of output, such as its listening address
 }
 
-// Start runs this program with other arguments and returns once it has written its first line. The
-// child is killed when ctx ends.
+// Start runs this program with other arguments and returns once the child has written its first
+// line. The child is killed when ctx ends.
 func Start(ctx context.Context, args ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,4 +1,5 @@
-// The signals that end a program: it removes unfinished files first, and then ends by the signal.
+// The signals that end a program: the program removes unfinished files first, and then ends by the
+// signal.
 
 package cli
 

@@ -11,8 +11,8 @@ import (
 )
 
 // Umask returns the permission bits that new files and directories do not get. Linux shows the
-// umask in /proc. Elsewhere the only way to read it is to set it, so no file must be created
-// meanwhile.
+// umask in /proc. Elsewhere a program can read the umask only by setting it, so no file must be
+// created in between.
 func Umask() fs.FileMode {
 	if b, err := os.ReadFile("/proc/self/status"); err == nil {
 		for line := range strings.Lines(string(b)) {

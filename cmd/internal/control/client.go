@@ -43,7 +43,8 @@ func Ask(ctx context.Context, path, command string, v any) error {
 	if err != nil {
 		return err
 	}
-	// A server that refuses us may close before it reads the request; its answer still counts.
+	// A server that refuses us may close before it reads the request, so ignore a failed write and
+	// read the answer.
 	_, _ = c.Write(append(line, '\n'))
 	answer, err := bufio.NewReader(io.LimitReader(c, maxReply)).ReadBytes('\n')
 	switch {

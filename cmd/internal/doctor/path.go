@@ -21,7 +21,7 @@ import (
 )
 
 // largeCall is the size of a NULL's arguments that needs several packets at every usual MTU.
-// pathTime limits the wait for its reply; TCP retransmits within a fraction of it.
+// pathTime limits the wait for the reply; TCP retransmits within a fraction of pathTime.
 const (
 	largeCall = 8 << 10
 	pathTime  = checkTime / 2 // leaves the same time to find the size that passes

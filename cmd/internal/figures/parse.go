@@ -113,7 +113,7 @@ func (p *parser) add(name string, labels map[string]string, value float64) {
 // sane reports whether sums and differences of such values are numbers too. NaN is not.
 func sane(value float64) bool { return math.Abs(value) <= maxValue }
 
-// histogram returns the sample of a histogram, and makes it at its first line.
+// histogram returns the sample of a histogram, and makes the sample at the histogram's first line.
 func (p *parser) histogram(name string, labels map[string]string) *Sample {
 	id := name + Key(labels)
 	i, ok := p.at[id]

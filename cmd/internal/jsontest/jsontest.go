@@ -23,8 +23,8 @@ type node struct {
 	same  string // another key that has the parts, if this key has no parts
 }
 
-// at returns the node of a key such as "stats.calls.NAME". If it is missing, at makes it, or
-// returns nil without make.
+// at returns the node of a key such as "stats.calls.NAME". With make it makes a missing node;
+// without make it returns nil.
 func (n *node) at(key string, make bool) *node {
 	for part := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".[]"), ".") {
 		next := n.parts[part]
@@ -141,8 +141,8 @@ func Documented(t testing.TB, dir, program string, args []string, printed string
 	}
 }
 
-// isOf reports whether a section describes a command line: it begins with its commands and has its
-// flags.
+// isOf reports whether a section describes a command line: the line begins with the section's
+// commands and has its flags.
 func isOf(section string, line []string) bool {
 	for i, word := range strings.Fields(section) {
 		if strings.HasPrefix(word, "-") && !slices.Contains(line, word) || !strings.HasPrefix(word, "-") && (i >= len(line) || line[i] != word) {

@@ -79,7 +79,7 @@ func (l *Log) Detach() {
 }
 
 // crashLogFile, in the directory of the user's sockets, has the crash output of mounts. A new
-// process truncates it if it exceeds maxCrashLog bytes.
+// process truncates the file if it exceeds maxCrashLog bytes.
 const (
 	crashLogFile = "crash.log"
 	maxCrashLog  = 1 << 20

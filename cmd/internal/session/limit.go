@@ -31,7 +31,7 @@ func (s *Session) limit() limit {
 	return limit{most: s.Flags.ConnectTimeout, flag: fmt.Sprintf(" (--connect-timeout %v)", s.Flags.ConnectTimeout)}
 }
 
-// begin starts the wait; the returned context ends with it.
+// begin starts the wait; the returned context ends with the wait.
 func (l *limit) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.begun = time.Now()
 	return context.WithTimeout(ctx, l.most)

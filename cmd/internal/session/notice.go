@@ -19,8 +19,8 @@ var isTerminal = func(w io.Writer) bool {
 }
 
 // notice returns a callback for connections to t's server: it writes one line when the server stops
-// responding and one when it responds again, in the words of the kernel's client, whatever the
-// number of connections. It is nil unless stderr is a terminal.
+// responding and one line when the server responds again, in the words of the kernel's client, for
+// any number of connections. notice returns nil unless stderr is a terminal.
 func (s *Session) notice(t nfsclient.Target) func(bool) {
 	if !isTerminal(s.Stderr) {
 		return nil

@@ -76,7 +76,7 @@ const (
 )
 
 // writeTemp writes the content to a temporary file, sets its attributes and renames it. On any
-// failure it removes the file, and the old target stays unchanged.
+// failure writeTemp removes the file, and the old target stays unchanged.
 func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state tempState) {
 	what := "cannot create regular file " + r.quote(j.dstText)
 	late, cancel := r.cleanupContext(ctx)

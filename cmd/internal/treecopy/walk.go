@@ -344,8 +344,8 @@ func (r *Run) finishDir(ctx context.Context, t *dirTask) {
 	}
 }
 
-// sourceACLs reads the source's ACLs, also if the source could not be opened, because its copy
-// still gets its mode.
+// sourceACLs reads the source's ACLs, also if the source could not be opened, because the copy
+// still gets the source's mode.
 func (t *dirTask) sourceACLs(ctx context.Context) (nfsclient.ACLs, error) {
 	if t.from == nil {
 		return t.parent.from.ACLs(ctx, t.src)

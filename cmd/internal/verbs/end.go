@@ -183,7 +183,7 @@ func (e *end) message(wc *rnic.WC) error {
 	return nil
 }
 
-// wrap adds the cause of the queue pair's end to an error that follows from it.
+// wrap adds the cause of the queue pair's end to an error that follows from that end.
 func (e *end) wrap(err error) error {
 	if err == nil {
 		return nil

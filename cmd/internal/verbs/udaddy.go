@@ -46,8 +46,8 @@ func datagrams(ctx context.Context, o *Options) (*end, error) {
 	return e, err
 }
 
-// Udaddy runs udaddy's test against udaddy or itself: the client sends all messages, then the
-// server as many.
+// Udaddy runs udaddy's test against udaddy or itself: the client sends all messages, and after that
+// the server sends as many.
 func Udaddy(ctx context.Context, o Options) (*PingpongReport, error) {
 	e, err := datagrams(ctx, &o)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the program and returns its exit status. Without a Kind it is nfsrdmad, which serves
-// directories.
+// Main runs the program and returns its exit status. Without a Kind the program is nfsrdmad, which
+// serves directories.
 func Main(k *Kind) int {
 	root := NewRoot(k)
 	out := cli.NewOutput(os.Stdout, nil)

@@ -279,9 +279,9 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 	return errors.Join(err, service.Shutdown(grace))
 }
 
-// wait returns when the server must end or cannot continue. A hangup makes it read its files again.
-// A service manager's watchdog (WatchdogSec= of systemd.service(5)) is notified twice per interval,
-// as long as this loop runs.
+// wait returns when the server must end or cannot continue. A hangup makes the server read its
+// files again. A service manager's watchdog (WatchdogSec= of systemd.service(5)) is notified twice
+// per interval, as long as this loop runs.
 func wait(ctx context.Context, service *nfsserver.Service, hangup <-chan os.Signal, ctl *running) error {
 	var beat <-chan time.Time
 	if within, err := daemon.SdWatchdogEnabled(false); err == nil && within > 0 {
