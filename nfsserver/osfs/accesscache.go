@@ -37,8 +37,8 @@ type grants struct {
 // epoch is the zero of expiry times: monotonic, unlike wall-clock time.
 var epoch = time.Now()
 
-// see records a stat. A new ctime with the old mtime means changed attributes, such as an ACL,
-// because changed content sets both times. The grants then end.
+// see records a stat. A new ctime that differs from the mtime means changed attributes, such as an
+// ACL, because changed content sets both times. Grants for an earlier state then end.
 func (g *grants) see(st *unix.Stat_t) {
 	h := uint64(st.Mode)<<32 | 1
 	h = mix(h ^ uint64(st.Uid)<<32 ^ uint64(st.Gid))

@@ -16,9 +16,9 @@ import (
 
 var _ nfsserver.LaterReader = (*FS)(nil)
 
-// ReadLater serves the data that is in the kernel's memory when the reply is sent, not now: to look
-// up the pages now would cost as much as to copy them. If the kernel evicts pages before the reply
-// is sent, the read for the reply waits for them; tmpfs evicts only to swap.
+// ReadLater serves only data now in the kernel's memory. It holds no pages, because to look them up
+// would cost as much as to copy them. If the kernel evicts pages before the reply is sent, the
+// reply's read waits for them; tmpfs evicts only to swap.
 func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
 	if !f.defersReads || off > math.MaxInt64-uint64(count) {
 		return nil, errors.ErrUnsupported
