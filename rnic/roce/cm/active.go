@@ -21,7 +21,7 @@ type Request struct {
 	Local   QP
 
 	// SourcePort is reported to the peer's program for an IP service; no socket need be bound to
-	// it.
+	// this port.
 	SourcePort uint16
 
 	// Private is for the peer's program: at most 56 bytes for an IP service, otherwise 92.
@@ -133,9 +133,9 @@ func (c *CM) handleREP(a *arrival) Drop {
 func validQPN(n uint32) bool { return n > 1 && n < 1<<24-1 }
 
 // rtuRepeats is how often an RTU is sent again without a request. A peer that protects itself
-// against forged addresses, like ours, does not repeat its REP by a timer. After a lost RTU it
-// would wait for our first packet, and a program that lets the peer speak first would wait for
-// the peer.
+// against forged addresses, like this package, does not repeat its REP by a timer. After a lost RTU
+// the peer would wait for our first packet; if our program lets the peer speak first, both would
+// wait.
 const rtuRepeats = 3
 
 // Confirm sends the RTU, with at most 224 bytes of private data, after Replied. The queue pair
@@ -156,7 +156,7 @@ func (c *CM) Confirm(now Instant, k *Conn, private []byte) error {
 	return nil
 }
 
-// handleMRA handles an MRA: the peer has our message, and its program needs more time.
+// handleMRA handles an MRA: the peer has our message, and the peer's program needs more time.
 func (c *CM) handleMRA(a *arrival) Drop {
 	r := mad.ParseMRA(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)

@@ -25,15 +25,15 @@ type Config struct {
 	MTU  mad.MTU       // the port's largest path MTU
 	Rand func() uint64 // returns unpredictable numbers
 
-	// ResponseTimeout is how long a REQ, DREQ or SIDR_REQ waits for its answer before it is sent
+	// ResponseTimeout is how long a REQ, DREQ or SIDR_REQ waits for its answer before being sent
 	// again (default 18: 1.07 s). Retries is the number of repetitions, at most 15 (default 15).
-	// The peer learns both.
+	// REQs carry both values.
 	ResponseTimeout mad.Timeout
 	Retries         uint8
 
 	TimeWait Instant // how long a released QPN rests (default 1 s)
-	// Patience is a half-open connection's maximum lifetime; the peer cannot extend it (default
-	// 60 s).
+	// Patience is a half-open connection's maximum lifetime; the peer cannot extend the lifetime
+	// (default 60 s).
 	Patience  Instant
 	Waiting   Instant // the longest delay that a peer's MRA can impose (default 120 s)
 	HalfOpen  int     // most half-open connections, unless Bound sets it (default 256),
@@ -125,7 +125,7 @@ func (c *CM) Counters() Counters { return c.counters }
 // Conns returns the number of connections and SIDR requests in all states.
 func (c *CM) Conns() int { return len(c.conns) }
 
-// PollSend moves the next outgoing datagram to d, and reports whether there was one.
+// PollSend moves the next outgoing datagram, if any, to d, and reports whether it did.
 func (c *CM) PollSend(d *Datagram) bool {
 	if len(c.sends) == 0 {
 		c.sends = nil
@@ -136,7 +136,7 @@ func (c *CM) PollSend(d *Datagram) bool {
 	return true
 }
 
-// PollEvent moves the next event to e, and reports whether there was one.
+// PollEvent moves the next event, if any, to e, and reports whether it did.
 func (c *CM) PollEvent(e *Event) bool {
 	if len(c.events) == 0 {
 		c.events = nil

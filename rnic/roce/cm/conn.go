@@ -10,10 +10,10 @@ import (
 )
 
 // QP has the parameters that one side sends the other about its queue pair. The owner passes its
-// own for sending; an Event has the peer's.
+// own QP for sending; an Event has the peer's.
 type QP struct {
 	QPN uint32 // 24 bits
-	// PSN is the first PSN that the other side must send, 24 bits. It MUST NOT be predictable.
+	// PSN is the first PSN that the other side must send, 24 bits. The PSN MUST NOT be predictable.
 	PSN uint32
 
 	ResponderResources uint8 // Reads and atomics that this side answers concurrently
@@ -25,7 +25,7 @@ type QP struct {
 	// AckTimeout: in a REQ, the side's answer timeout; in a REP, its maximum answer delay.
 	AckTimeout mad.Timeout
 
-	// Only a REQ has these, for both sides.
+	// Only a REQ has these fields, which are for both sides.
 	Transport  mad.Service // RC or UC
 	PathMTU    mad.MTU
 	RetryCount uint8 // 3 bits
@@ -44,7 +44,7 @@ type Conn struct {
 	active  bool
 
 	// Identifiers. SIDR's passive side uses only the peer's.
-	id         uint32 // ours: the local communication ID, or the request ID
+	id         uint32 // this side's communication ID or request ID
 	remoteID   uint32
 	tid        uint64 // for REQ, REP, RTU, MRA and REJ
 	endTID     uint64 // for our DREQ
@@ -65,7 +65,7 @@ type Conn struct {
 	lastHeard Instant // when Heard last sent a REP; 0: never
 	credit    int     // while half-open: the peer's datagrams not answered yet
 	patience  Instant // end of a half-open connection
-	retained  Instant // how long to keep its refusal
+	retained  Instant // how long to keep the refusal
 
 	alternate bool     // the REQ has an alternate path, which the REP refuses
 	retried   bool     // the REQ was sent again for a stale connection

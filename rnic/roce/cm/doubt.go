@@ -5,10 +5,11 @@ package cm
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
 // Doubt asks an established connection's peer whether it knows the connection. A restarted peer
-// does not: it silently drops packets for the queue pair, and the owner would wait as long as for
-// a slow peer. The request is a LAP without a path, the only message that has no side effect and
-// an answer that shows this (IBA 12.8). Only the active side can send it. It is not repeated, and
-// Linux does not answer it. If the connection is gone, Ended follows with ErrForgotten.
+// does not know the connection, and silently drops packets for the queue pair. Without Doubt the
+// owner would wait as long as for a slow peer. The request is a LAP without a path, the only
+// message without side effects whose answer shows whether the peer knows the connection (IBA 12.8).
+// Only the active side can send a LAP. Doubt does not repeat the LAP, and Linux does not answer it.
+// If the connection is gone, Ended follows with ErrForgotten.
 func (c *CM) Doubt(k *Conn) error {
 	if k.state != established || !k.active {
 		return ErrState
@@ -18,8 +19,8 @@ func (c *CM) Doubt(k *Conn) error {
 	return nil
 }
 
-// handleAPR handles an APR. Only an observer of our packets can forge one: it must have the last
-// Doubt's transaction ID.
+// handleAPR handles an APR. Only an observer of our packets can forge an APR, because an APR must
+// have the last Doubt's transaction ID.
 func (c *CM) handleAPR(a *arrival) Drop {
 	r, err := mad.ParseAPR(a.data)
 	if err != nil {

@@ -4,8 +4,8 @@ package cm
 
 import "strconv"
 
-// A Drop is the reason for a dropped datagram. The sender learns it only from a refusal, counted
-// in Counters.Refused.
+// A Drop is the reason for a dropped datagram. The sender learns the reason only from a refusal,
+// counted in Counters.Refused.
 type Drop uint8
 
 // The reasons.

@@ -143,7 +143,7 @@ func (c *CM) findRejected(a *arrival, r *mad.REJ) (*Conn, Drop) {
 }
 
 // retryStale sends a REQ again as a new request, after an interval. The peer took its queue pair
-// for an existing connection's, and is ending that one.
+// for an existing connection's, and is ending the existing connection.
 func (c *CM) retryStale(now Instant, k *Conn) {
 	delete(c.conns, k.id)
 	c.assignID(k)
@@ -153,7 +153,8 @@ func (c *CM) retryStale(now Instant, k *Conn) {
 	c.timers.start(k, now+k.interval)
 }
 
-// handleDREQ handles a DREQ. It answers even for an unknown connection: the DREP was lost.
+// handleDREQ handles a DREQ. It answers even for an unknown connection, because an earlier DREP may
+// have been lost.
 func (c *CM) handleDREQ(a *arrival) Drop {
 	r := mad.ParseDREQ(a.data)
 	k, d := c.find(a, r.RemoteCommID, r.LocalCommID)
@@ -168,7 +169,7 @@ func (c *CM) handleDREQ(a *arrival) Drop {
 		return DropQPN
 	}
 	switch k.state {
-	case established, repSent: // in repSent the RTU was lost, and a DREQ proves the same
+	case established, repSent: // in repSent the RTU was lost, but a DREQ proves the same
 		k.credit++
 		c.sendOnce(k, mad.AttrDREP, a.tid, &answer)
 		c.end(a.now, k, ErrDisconnected)

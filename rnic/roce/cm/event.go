@@ -17,8 +17,8 @@ type EventKind uint8
 const (
 	Requested   EventKind = iota // passive: a REQ has come; Accept or Reject it
 	Replied                      // active: the REP has come; Confirm it, or Disconnect
-	Established                  // both: the connection is complete
-	Ended                        // it has ended or failed; Err is the reason, nil after Disconnect
+	Established                  // both sides: the connection is complete
+	Ended                        // the Conn has ended; Err is the reason, nil after Disconnect
 	Released                     // the last event: the Conn is invalid, and its QPN free
 	Asked                        // passive: a SIDR_REQ has come; Answer it
 	Resolved                     // active: the SIDR_REP has come
@@ -40,19 +40,19 @@ type Event struct {
 	Kind EventKind
 	Conn *Conn
 
-	// Remote is the peer's queue pair, for Requested and Replied. For Resolved it has only QPN
+	// Remote is the peer's queue pair, for Requested and Replied. For Resolved Remote has only QPN
 	// and QKey.
 	Remote QP
 
-	// Source, for Requested and Asked, is the request's source address, and the port stated by
-	// the peer, 0 unless it is an IP service.
+	// Source, for Requested and Asked, is the request's source address, and the port stated by the
+	// peer; 0: not an IP service.
 	Source netip.AddrPort
 
 	// Private is the data from the peer's program, without the IP CM header, zero-padded to the
 	// field's size. The owner may keep it.
 	Private []byte
 
-	// Err, for Ended, is one of the errors below, a *RejectError, a *SIDRError, or nil.
+	// Err, for Ended, is an error of this package, a *RejectError, a *SIDRError, or nil.
 	Err error
 }
 

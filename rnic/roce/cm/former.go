@@ -5,11 +5,11 @@ package cm
 import "net/netip"
 
 // Former identifies an established connection for the next process at this address, in case this
-// one is killed. Without it an idle peer would wait for answers until its program's timeout, a
-// minute for Linux.
+// process is killed. The next process can then end the connection; otherwise an idle peer would
+// wait until its program's timeout, a minute for Linux.
 type Former struct {
 	Peer                netip.Addr
-	ID, RemoteID        uint32 // the communication IDs, ours first
+	ID, RemoteID        uint32 // the communication IDs, this side's first
 	LocalQPN, RemoteQPN uint32
 }
 

@@ -16,9 +16,9 @@ const (
 	PacketLen = packet.BTHLen + packet.DETHLen + mad.Len
 )
 
-// Admit checks a valid packet's headers: it must be a UD datagram to queue pair 1 with the GSI's
-// Q_Key and the default P_Key, full or limited membership (IBA 9.6 Q_Key [IBU-180]). The source
-// queue pair must be 1 too, because answers go there.
+// Admit checks a valid packet's headers: the packet must be a UD datagram to queue pair 1 with the
+// GSI's Q_Key and the default P_Key, full or limited membership (IBA 9.6 Q_Key [IBU-180]). The
+// source queue pair must be 1 too, because answers go there.
 func Admit(h *packet.Header) bool {
 	return h.Opcode == packet.UDSendOnly && h.DestQP == mad.GSIQPN && h.DETH.QKey == mad.GSIQKey &&
 		h.DETH.SrcQP == mad.GSIQPN && h.PKey&pkeyBits == defaultPKey&pkeyBits

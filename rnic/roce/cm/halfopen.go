@@ -7,16 +7,16 @@ import (
 	"net/netip"
 )
 
-// wrongRTUs is the number of RTUs from a source without a connection that ends its half-open
-// ones. An attacker with a forged source must guess the 32-bit communication ID. This limits the
-// guesses for each REQ, which otherwise Patience alone would.
+// wrongRTUs is the number of RTUs for unknown connections after which a source's half-open
+// connections end. An attacker with a forged source must guess the 32-bit communication ID.
+// wrongRTUs limits the guesses for each REQ; otherwise only Patience would.
 const wrongRTUs = 4
 
 // A source is an address with half-open or proven connections.
 type source struct {
 	halfOpen list.List // of *Conn, the oldest first
 	proofs   int       // connections that were established and are not released yet
-	wrong    int       // RTUs without a connection since the last good one
+	wrong    int       // RTUs for unknown connections since the last valid RTU
 }
 
 func (c *CM) source(a netip.Addr) *source {
@@ -62,8 +62,8 @@ func (c *CM) updateLists(k *Conn, from state) {
 	}
 }
 
-// Bound limits half-open connections to halfOpen in total and a quarter of it for one source; 0
-// means Config's limits. An excess is reduced when the next request comes.
+// Bound limits half-open connections to halfOpen in total and to halfOpen/4 for one source; 0 means
+// Config's limits. An excess is reduced when the next request comes.
 func (c *CM) Bound(halfOpen int) {
 	c.maxHalfOpen, c.maxPerSource = halfOpen, max(1, halfOpen/4)
 	if halfOpen <= 0 {
@@ -71,8 +71,8 @@ func (c *CM) Bound(halfOpen int) {
 	}
 }
 
-// makeRoom ends the oldest half-open connections if one more from a source would exceed a limit.
-// An honest client completes within a round trip, so a flood must be faster than that.
+// makeRoom ends the oldest half-open connections if another one from a source would exceed a limit.
+// An honest client completes within a round trip, so only a flood within that time can evict it.
 func (c *CM) makeRoom(from netip.Addr) {
 	for s := c.sources[from]; s != nil && s.halfOpen.Len() >= c.maxPerSource; {
 		c.evict(s.halfOpen.Front())

@@ -16,9 +16,9 @@ const (
 	minHeard    = 10 * millisecond  // between two REPs sent by Heard
 )
 
-// mraTimeout is the wait requested by an MRA: 1.07 s. Then the peer repeats its REQ, and gets
-// another MRA, or the REP. A peer with an unproven address gets no REP by timer, so a long wait
-// would mean a long delay after one lost datagram.
+// mraTimeout is the wait requested by an MRA: 1.07 s. After the wait the peer repeats its REQ, and
+// gets another MRA, or the REP. A peer with an unproven address gets no REP by timer, so a long
+// wait would mean a long delay after one lost datagram.
 const mraTimeout mad.Timeout = 18
 
 // alternateUnsupported is a REP's FailoverAccepted value without alternate path support.
@@ -156,8 +156,8 @@ func (c *CM) Accept(now Instant, k *Conn, local QP, private []byte) error {
 	return nil
 }
 
-// Reject rejects a request, with at most 148 bytes of private data. RejConsumer is for the
-// program, with its own data; other reasons such as RejNoQP are for the owner.
+// Reject rejects a request, with at most 148 bytes of private data. RejConsumer is for the program,
+// with the program's data; other reasons such as RejNoQP are for the owner.
 func (c *CM) Reject(now Instant, k *Conn, why mad.Reason, private []byte) error {
 	m := mad.REJ{Reason: why}
 	if len(private) > len(m.PrivateData) {
@@ -203,10 +203,10 @@ func (c *CM) handleRTU(a *arrival) Drop {
 	return Accepted
 }
 
-// Heard reports a packet on the queue pair of a connection before its RTU, which is lost or late.
-// The CM repeats the REP to get another RTU. The packet itself proves nothing: an attacker who
-// forged the REQ's source chose the PSN, and must only guess 24 bits. So the owner MUST NOT pass
-// the packet's data to the program before Established.
+// Heard reports a packet on a connection's queue pair before the RTU, which is lost or late. The CM
+// repeats the REP to get another RTU. The packet itself proves nothing: an attacker who forged the
+// REQ's source chose the PSN, and must only guess 24 bits. So the owner MUST NOT pass the packet's
+// data to the program before Established.
 func (c *CM) Heard(now Instant, k *Conn) {
 	if k.state != repSent || k.lastHeard != 0 && now-k.lastHeard < minHeard {
 		return
@@ -217,7 +217,7 @@ func (c *CM) Heard(now Instant, k *Conn) {
 }
 
 // establish completes a connection. An older connection with the same remote queue pair must have
-// ended without a DREQ: the peer has just shown that it uses the queue pair for this one.
+// ended without a DREQ: the peer has just shown that it uses the queue pair for k.
 func (c *CM) establish(now Instant, k *Conn) {
 	key := pair{k.peer, k.remoteGUID, k.remoteQPN}
 	old := c.pairs[key]

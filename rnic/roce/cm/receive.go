@@ -71,7 +71,7 @@ func (c *CM) find(a *arrival, local, remote uint32) (*Conn, Drop) {
 	return k, Accepted
 }
 
-// handleLAP refuses a LAP: IP networks reroute by themselves. It answers even for an unknown
+// handleLAP refuses a LAP: IP networks reroute by themselves. handleLAP answers even for an unknown
 // connection: see Doubt.
 func (c *CM) handleLAP(a *arrival) Drop {
 	r := mad.ParseLAP(a.data)

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
 
-// maxSends bounds the datagrams waiting for PollSend. An owner that polls after each call never
-// gets near it.
+// maxSends bounds the datagrams waiting for PollSend. If the owner polls after each call, far fewer
+// datagrams wait.
 const maxSends = 4096
 
 // A message is a datagram's data.
@@ -21,7 +21,7 @@ func datagram(b *[mad.Len]byte, a mad.Attribute, tid uint64, m message) {
 	m.Append(h.Append(b[:0]))
 }
 
-// sendRepeated sends a connection's message, and makes it the one to repeat.
+// sendRepeated sends a connection's message, and keeps the message for repetition.
 func (c *CM) sendRepeated(k *Conn, a mad.Attribute, tid uint64, m message) {
 	datagram(&k.last, a, tid, m)
 	c.transmit(k, &k.last)
@@ -41,8 +41,8 @@ func (c *CM) repeat(k *Conn) {
 	}
 }
 
-// transmit sends a datagram to a connection's peer. To a half-open connection with an unproven
-// address it sends no more datagrams than that has sent: a forged source MUST NOT get more.
+// transmit sends a datagram to a connection's peer. A half-open connection with an unproven address
+// gets no more datagrams than it has sent: a forged source MUST NOT get more.
 func (c *CM) transmit(k *Conn, b *[mad.Len]byte) bool {
 	if k.state.halfOpen() && !c.proven(k.peer) {
 		if k.credit == 0 {

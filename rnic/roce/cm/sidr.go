@@ -4,8 +4,8 @@ package cm
 
 import "github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 
-// Resolve asks a peer for a UD service's queue pair and Q_Key. It ignores r.Local. r.Private may
-// have 180 bytes for an IP service (mad.ProtocolUDP), otherwise 216. Resolved or Ended follows,
+// Resolve asks a peer for a UD service's queue pair and Q_Key. Resolve ignores r.Local. r.Private
+// may have 180 bytes for an IP service (mad.ProtocolUDP), otherwise 216. Resolved or Ended follows,
 // then Released.
 func (c *CM) Resolve(now Instant, r Request) (*Conn, error) {
 	peer := r.Peer.Unmap().WithZone("")
@@ -78,7 +78,8 @@ func (c *CM) handleSIDRREQ(a *arrival) Drop {
 	return Accepted
 }
 
-// handleRepeatedSIDRREQ handles a repeated SIDR_REQ: it repeats the answer, if there is one.
+// handleRepeatedSIDRREQ handles a repeated SIDR_REQ: if k has been answered, the answer is
+// repeated.
 func (c *CM) handleRepeatedSIDRREQ(a *arrival, k *Conn, r *mad.SIDRREQ) Drop {
 	if a.tid != k.tid || r.ServiceID != k.service {
 		return DropTransaction

@@ -33,9 +33,10 @@ import "strconv"
 // A former CM's connection goes from released to dreqSent: see EndFormer.
 //
 // Disconnect also ends the other states, by a REJ instead of a DREQ: reqSent and sidrReqSent go to
-// released, reqReceived to refused, repReceived and repSent to timeWait. A repSent without an RTU
-// is released: the requester may never have existed. Half-open states are reqReceived, repSent,
-// refused, sidrReqReceived and sidrRepSent: eviction takes them to released (halfopen.go).
+// released, reqReceived to refused, repReceived and repSent to timeWait. A connection in repSent
+// without an RTU is released: the requester may never have existed. Half-open states are
+// reqReceived, repSent, refused, sidrReqReceived and sidrRepSent: eviction takes them to released
+// (halfopen.go).
 type state uint8
 
 const (
@@ -44,7 +45,7 @@ const (
 	repReceived                  // the owner has the REP
 	established                  // data flows
 	dreqSent                     // repeating a DREQ until its answer
-	timeWait                     // ended; packets or another DREQ may still come
+	timeWait                     // ended; packets or another DREQ can still come
 	reqReceived                  // the owner has the REQ
 	repSent                      // the REP is sent; no RTU yet
 	refused                      // the REJ is sent, and answers repeated REQs
@@ -75,7 +76,7 @@ func (s state) known() bool {
 	return s == repReceived || s == repSent || s == established || s == dreqSent
 }
 
-// next has the drawing's arrows: next[s] are the successors of s. A Conn starts as released.
+// next[s] are the possible successors of state s. A Conn starts as released.
 var next = [states][]state{
 	released:        {reqSent, reqReceived, dreqSent, sidrReqSent, sidrReqReceived},
 	reqSent:         {repReceived, released},
@@ -91,12 +92,12 @@ var next = [states][]state{
 	sidrRepSent:     {released},
 }
 
-// stateHook, if not nil, is called for each change. Tests set it before the first CM exists, to
-// compare changes with next; programs leave it nil.
+// stateHook, if not nil, is called for each change. Tests set stateHook before the first CM exists,
+// to compare changes with next.
 var stateHook func(k *Conn, to state)
 
-// become is the only writer of a Conn's state, and updates the dependent tables. One function
-// draws each arrow:
+// become is the only writer of a Conn's state, and updates the dependent tables. Each change has
+// its function:
 //
 //	Connect, Resolve         released → reqSent, sidrReqSent
 //	handleREQ, handleSIDRREQ released → reqReceived, sidrReqReceived

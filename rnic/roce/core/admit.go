@@ -20,7 +20,7 @@ type Packet struct {
 }
 
 // admit does the QP's share of the first step in figure 117: it checks the QP's state, service,
-// addresses and keys (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). It ignores reserved
+// addresses and keys (IBA 9.6 [IBU-175 IBU-176 IBU-177 IBU-179 IBU-181]). admit ignores reserved
 // bits, FECN, BECN, MigReq and AckReq (IBA 9.6 [IBU-185]). The caller holds mu.
 func (qp *QP) admit(p *Packet) Drop {
 	switch {
@@ -55,7 +55,7 @@ func pkeyMatch(a, b uint16) bool {
 	return a&partition == b&partition && a&partition != 0 && (a|b)&fullMember != 0
 }
 
-// receive hands an admitted packet to the QP's service, and counts it.
+// receive hands an admitted packet to the QP's service, and counts the packet.
 func (qp *QP) receive(now Instant, p *Packet) Drop {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

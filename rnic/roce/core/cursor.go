@@ -11,8 +11,8 @@ type cursor struct {
 	off int // byte offset in that slice
 }
 
-// copy fills b from the cursor's position and advances. The list must have len(b) more bytes. It
-// returns the CRC that it computed over the end of b.
+// copy fills b from the cursor's position and advances. The list must have len(b) more bytes. copy
+// returns the CRC computed over the end of b.
 func (c *cursor) copy(b []byte) (t packet.Tail) {
 	for len(b) > 0 {
 		from := c.sgl[c.at][c.off:]

@@ -5,7 +5,7 @@ package core
 import "strconv"
 
 // A Drop is the reason for a dropped packet, in step order (figure 117, IBA 9.8.1 [IBU-017]). The
-// sender learns none of them; only the counters show them.
+// sender learns no reason; only the counters show the reasons.
 type Drop uint8
 
 // The reasons.
@@ -64,7 +64,7 @@ const maxViolations = 1<<16 - 1
 // PKeyViolations is the number of bad P_Keys for port management: it saturates at 65535.
 func (c Counters) PKeyViolations() uint16 { return uint16(min(c.Packets[DropPKey], maxViolations)) }
 
-// QKeyViolations is the number of bad Q_Keys, with the same maximum.
+// QKeyViolations is the number of bad Q_Keys: it also saturates at 65535.
 func (c Counters) QKeyViolations() uint16 { return uint16(min(c.Packets[DropQKey], maxViolations)) }
 
 // add adds a QP's counters.

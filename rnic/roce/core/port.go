@@ -33,9 +33,9 @@ type Port struct {
 	count  Counters             // packets for no QP, and counts of removed QPs
 }
 
-// NewPort returns a port without QPs. addr is its own address, without a zone because packets
-// carry none. general receives packets for QPN 1, the general services, and must not retain them.
-// If general is nil, a QP can have that number.
+// NewPort returns a port without QPs. addr is the port's address, without a zone because packets
+// carry no zone. general receives packets for QPN 1, the general services, and must not retain
+// them. If general is nil, a QP can have that number.
 func NewPort(addr netip.Addr, general func(Instant, Packet)) *Port {
 	return &Port{addr: addr.Unmap().WithZone(""), general: general, qps: make(map[uint32]*QP), groups: make(map[netip.Addr][]*QP)}
 }
@@ -114,11 +114,10 @@ func (t *Port) Counters() Counters {
 
 // Receive takes one datagram. network holds its IP and UDP headers as they were on the wire,
 // datagram its UDP payload including the ICRC. Receive appends to touched each QP that got the
-// packet; such a QP may have completions to report (Notify), and may have ended. Either all of
-// them take the packet or none does. Both slices are the caller's again after the return.
+// packet; such a QP may have completions to report (Notify), and may have ended. Either all of them
+// take the packet or none does. network and datagram are the caller's again after the return.
 //
-// good means that the caller has already verified the ICRC, in the course of reconstructing
-// network.
+// good means that the caller has already verified the ICRC, while reconstructing network.
 func (t *Port) Receive(now Instant, network, datagram []byte, good bool, touched []*QP) ([]*QP, Drop) {
 	p := Packet{Network: network}
 	d := t.parse(&p, datagram, good)

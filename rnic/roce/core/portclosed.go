@@ -13,10 +13,10 @@ import (
 const portClosedLimit Instant = 1e9
 
 // PortClosed handles an ICMP report that a packet's port is closed; datagram is the quoted part of
-// that packet. It returns the packet's QP, which may have ended, or nil. Such a message is easily
-// forged, but it must match the QPN and PSN of an unanswered request: an attacker who sees those
-// could as well forge a NAK. One message is not enough. The QP retransmits unanswered requests,
-// and ends only if one is refused after portClosedLimit without any packet from the peer.
+// that packet. It returns the packet's QP, which may have ended, or nil. An ICMP report is easily
+// forged, but must match the QPN and PSN of an unanswered request, and an attacker who sees these
+// could as well forge a NAK. One report is not enough. The QP retransmits unanswered requests, and
+// ends only if a request is refused after portClosedLimit without any packet from the peer.
 func (t *Port) PortClosed(now Instant, to netip.Addr, datagram []byte) *QP {
 	bth, ok := packet.ParseBTH(datagram)
 	if !ok || bth.Opcode.Service() != packet.RC {

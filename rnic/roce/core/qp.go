@@ -35,14 +35,14 @@ const MaxMessage = 1 << 31
 // Config has a QP's constant parameters.
 type Config struct {
 	Service packet.Service // RC, UC or UD
-	Num     uint32         // its QPN, which Port.Add validates
+	Num     uint32         // the QPN, which Port.Add validates
 	Depth   int            // of the send queue, in work requests
 	PortMTU int            // UD: the largest payload, one of the path MTUs; 0: 4096
 	Owner   any            // the QP's owner, for the caller of Port.Receive
 }
 
 // A QP runs the protocol of one queue pair. Its methods are safe for concurrent use, except the
-// sending ones: see the package's doc.
+// sending methods: see the package comment.
 type QP struct {
 	// set once
 	q       *rnic.ProviderQP
@@ -100,8 +100,8 @@ func (qp *QP) Service() packet.Service { return qp.service }
 // Owner is Config.Owner.
 func (qp *QP) Owner() any { return qp.owner }
 
-// Moved returns the progress of posted work in bytes. RC counts bytes acknowledged by the peer
-// and data received for our Reads; UC and UD count bytes taken by the network. Partial packets
+// Moved returns the progress of posted work in bytes. RC counts bytes acknowledged by the peer and
+// data received for this side's Reads; UC and UD count bytes taken by the network. Partial packets
 // count as full ones.
 func (qp *QP) Moved() uint64 { return qp.moved.Load() }
 
@@ -170,8 +170,8 @@ func (qp *QP) ClosePosts() {
 }
 
 // Probe checks whether the peer is still alive: it posts an RDMA Write without data and without a
-// completion. The Write needs no memory, and the peer acknowledges it. If work is outstanding an
-// answer is due anyway, and Probe posts nothing. RC only.
+// completion. The Write needs no memory, and the peer acknowledges it. If work is outstanding, an
+// answer is due anyway, so Probe posts nothing. RC only.
 func (qp *QP) Probe() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -195,7 +195,8 @@ func (qp *QP) Drained() bool {
 	return qp.sq.Empty() && qp.res.head == qp.res.tail
 }
 
-// Outstanding reports whether posted work is incomplete. A QP in SQD is drained when it has none.
+// Outstanding reports whether posted work is incomplete. A QP in SQD without outstanding work is
+// drained.
 func (qp *QP) Outstanding() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -24,7 +24,8 @@ func packets(n uint32, mtu int) uint32 {
 	return max(1, uint32((uint64(n)+uint64(mtu)-1)/uint64(mtu)))
 }
 
-// returnsData reports whether the peer answers a work request with data: it uses one of the ORD.
+// returnsData reports whether the peer answers a work request with data: the request uses up one of
+// the ORD.
 func returnsData(op rnic.Opcode) bool {
 	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
 }
@@ -72,16 +73,16 @@ func (qp *QP) receiveRC(now Instant, p *Packet) Drop {
 	qp.req.portClosedSince = 0
 	if qp.res.fault != nil {
 		return DropState // a NAK that ends the QP is on its way
-	} // the NAK that ends the QP is on its way
+	}
 	if !p.Reserved && p.Opcode.Operation().Response() {
 		return qp.receiveResponse(now, p)
 	}
 	return qp.receiveRequest(now, p)
 }
 
-// nextRC builds the next packet of requester or responder. They alternate packet by packet, so
-// neither starves. After a pause a request goes first: if one message answers another, the
-// acknowledge then leaves after it, and both can share a UDP message.
+// nextRC builds the next packet of requester or responder. Requester and responder alternate packet
+// by packet, so neither starves. After a pause a request goes first. If our message answers the
+// peer's, the acknowledge leaves after our message, and both can share a UDP message.
 func (qp *QP) nextRC(now Instant, b []byte) (n int) {
 	if n = qp.nextCNP(b); n > 0 {
 		return n

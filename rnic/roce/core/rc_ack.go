@@ -15,7 +15,7 @@ func (qp *QP) receiveResponse(now Instant, p *Packet) Drop {
 	if distance(p.PSN, r.una) >= distance(r.high, r.una) {
 		r.shortPassed(p)
 		if credited {
-			return Accepted // it reports receives only, and acknowledges nothing
+			return Accepted // the answer reports receives only, and acknowledges nothing
 		}
 		return DropPSN
 	}
@@ -77,7 +77,7 @@ func (qp *QP) acknowledged(now Instant, to uint32) (missing bool) {
 }
 
 // progress advances una to a higher value: the peer is alive, and the window grows; quickly if
-// fast, which means that packets of ours got through.
+// fast, which means that this side's packets got through.
 func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	r := &qp.req
 	n := distance(una, r.una)
@@ -108,8 +108,8 @@ func (qp *QP) progress(now Instant, una uint32, fast bool) {
 	}
 }
 
-// gap retransmits because an answer revealed an earlier loss. It does so once for each value of
-// una: more answers on their way report the same loss.
+// gap retransmits because an answer revealed an earlier loss. gap retransmits once for each value
+// of una, because more answers on their way report the same loss.
 func (qp *QP) gap(now Instant) {
 	r := &qp.req
 	if r.backed == r.una {
@@ -129,8 +129,8 @@ func (qp *QP) oldest() *entry {
 	return nil
 }
 
-// expects returns the Read or atomic that p's data belongs to. The data also acknowledges
-// everything before it. If data of an older Read is missing, expects requests that again.
+// expects returns the Read or atomic that p's data belongs to. The data also acknowledges all
+// packets before it. If data of an older Read is missing, expects requests the older data again.
 func (qp *QP) expects(now Instant, p *Packet) (*entry, Drop) {
 	if qp.acknowledged(now, p.PSN) {
 		qp.gap(now)
@@ -229,7 +229,7 @@ func (qp *QP) handleNAK(now Instant, p *Packet) {
 	code := p.AETH.Syndrome.NAKCode()
 	if code == packet.NAKSequence || missing {
 		if r := &qp.req; r.backed == r.una {
-			qp.rewind() // a repeated NAK: the peer is alive, so this counts as no retry
+			qp.rewind() // a repeated NAK: the peer is alive, so do not count a retry
 			return
 		}
 		qp.gap(now)

@@ -11,24 +11,24 @@ import (
 // An answer is a queued acknowledge, or data owed to the peer.
 type answer struct {
 	op       packet.Operation // OpAck, OpReadResponse, OpAtomicAck
-	psn      uint32           // of its next packet
+	psn      uint32           // PSN of the answer's next packet
 	syndrome packet.Syndrome  // OpAck
 	original uint64           // OpAtomicAck
 
 	begin uint32 // OpReadResponse, OpAtomicAck: first PSN requested
 	last  uint32 // the last PSN
-	first bool   // OpReadResponse: none of its packets has been built
+	first bool   // OpReadResponse: no packet of the answer has been built
 	va    uint64 // address of the remaining data
 	rkey  rnic.STag
 	left  uint32
-	again bool // it answers a repeated request
+	again bool // the answer is for a repeated request
 }
 
 // responding is an RC QP's responder state.
 type responding struct {
 	msn uint32 // completed messages
 	// last is the PSN of the last packet taken for a Send or Write; acknowledges carry it. With
-	// lastValid, it is at most half a circle back, so that it cannot look like a future PSN.
+	// lastValid, last is at most half a circle back, so that last cannot look like a future PSN.
 	last      uint32
 	lastValid bool
 	empty     bool // the last acknowledge reported zero receives
@@ -37,9 +37,9 @@ type responding struct {
 	reorder   reorderBuffer
 	fault     *Fault // the QP ends when the queued answers have left
 
-	// The answer ring. head and tail only count up and are masked on use. It has room for IRD
-	// answers with data, IRD answers to repeated requests, and an acknowledge after each:
-	// adjacent acknowledges merge.
+	// The answer ring. head and tail only count up and are masked on use. Since adjacent
+	// acknowledges merge, the ring has room for IRD answers with data, IRD answers to repeated
+	// requests, and an acknowledge after each of them.
 	ring           []answer
 	head, tail     uint32
 	reads, replays int // queued answers with data, to new and to repeated requests
@@ -68,7 +68,7 @@ func (r *responding) init(ird int) {
 
 func (r *responding) at(i uint32) *answer { return &r.ring[i&uint32(len(r.ring)-1)] }
 
-// push queues an answer; the caller makes sure of room. It counts answers with data, and merges
+// push queues an answer; the caller makes sure of room. push counts answers with data, and merges
 // adjacent acknowledges.
 func (r *responding) push(a answer) {
 	switch {
@@ -77,8 +77,8 @@ func (r *responding) push(a answer) {
 	case a.op != packet.OpAck:
 		r.reads++
 	case r.head != r.tail && r.at(r.tail-1).op == packet.OpAck:
-		// The newer one acknowledges more. A queued NAK stays: it is sent only once, and no later
-		// acknowledge can replace it.
+		// The newer acknowledge covers more. A queued NAK stays: a NAK is sent only once, and no
+		// later acknowledge can replace it.
 		if old := r.at(r.tail - 1); old.syndrome.Kind() == packet.KindACK || a.syndrome.Kind() != packet.KindACK {
 			*old = a
 		}
@@ -124,7 +124,7 @@ func (r *responding) replay(a answer, ird int) {
 
 func (r *responding) clear() { r.head, r.reads, r.replays = r.tail, 0, 0 }
 
-// remember records an atomic operation's original value in place of the oldest one. The list is
+// remember records an atomic operation's original value in place of the oldest value. The list is
 // empty only if IRD is 0, which permits no atomics.
 func (r *responding) remember(psn uint32, before uint64) {
 	r.atomics[r.oldest] = saved{psn, true, before}
@@ -140,7 +140,7 @@ func (r *responding) remembered(psn uint32) (before uint64, ok bool) {
 	return 0, false
 }
 
-// nextAnswer builds the next answer packet, and returns its length; 0: there is none.
+// nextAnswer builds the next answer packet, and returns its length; 0: no answer is queued.
 func (qp *QP) nextAnswer(b []byte) (n int) {
 	r := &qp.res
 	for r.head != r.tail && n == 0 {
@@ -166,7 +166,7 @@ func (qp *QP) nextAnswer(b []byte) (n int) {
 }
 
 // readData builds the next packet of Read data. It checks access rights for each packet; if the
-// memory has been revoked meanwhile, it returns 0 and queues a NAK instead.
+// memory has been revoked meanwhile, readData returns 0 and queues a NAK instead.
 func (qp *QP) readData(a *answer, b []byte) (n int) {
 	size := min(int(a.left), qp.attrs.PathMTU)
 	ends := a.psn == a.last
@@ -196,7 +196,7 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 				// repeated request must not end the QP. If the peer does wait for the data, the
 				// NAK informs it.
 				qp.res.replays--
-				// Replaced in place, so that a queued acknowledge stays.
+				// Replace the answer in place, so that a queued acknowledge stays.
 				*a = answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)}
 				return 0
 			}

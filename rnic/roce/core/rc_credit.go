@@ -13,13 +13,13 @@ import (
 // LSN: messages up to that number find a receive. The LSN never decreases: credit codes are
 // coarse and rounded down, and posted receives cannot be withdrawn.
 //
-// One message may go without credit, the one with SSN = LSN + 1: an acknowledge that reports new
-// receives can be lost, and this message triggers another.
+// The message with SSN = LSN + 1 may go without credit: an acknowledge that reports new receives
+// can be lost, and this message triggers another acknowledge.
 type creditLimit struct {
-	obeyed       bool // acknowledges carry credits; false after one without any
+	obeyed       bool // acknowledges carry credits; false after one without credits
 	ssn, lsn     uint32
 	overdraft    bool   // the last message that needs a receive went without credit,
-	overdraftPSN uint32 // and begins with this PSN
+	overdraftPSN uint32 // and that message begins with this PSN
 }
 
 // needsReceive reports whether a work request consumes a receive at the peer.
@@ -32,8 +32,8 @@ func needsReceive(op rnic.Opcode) bool {
 }
 
 // admits reports whether the next message that needs a receive may begin. settled means that all
-// sent packets are acknowledged, so the peer has counted them even if its MSN disagrees. A peer
-// that counts differently thus cannot block the QP forever.
+// sent packets are acknowledged. Then the message may begin whatever the MSN, so a peer that counts
+// messages differently cannot block the QP forever.
 func (l *creditLimit) admits(settled bool) bool {
 	if !l.obeyed {
 		return true
@@ -58,7 +58,7 @@ func (l *creditLimit) begin(psn uint32, needs bool) {
 	}
 }
 
-// raise increases the LSN to lsn, and reports whether it has changed.
+// raise increases the LSN to lsn, and reports whether the LSN has changed.
 func (l *creditLimit) raise(lsn uint32) bool {
 	if d := distance(lsn, l.lsn); d == 0 || d >= halfCircle {
 		return false
@@ -81,15 +81,15 @@ func (l *creditLimit) update(a packet.AETH) bool {
 	return l.raise((a.MSN + uint32(n)) & maxPSN)
 }
 
-// overdrawn reports whether e is a Send sent without credit: it sends one packet, and the rest
-// after that packet has found a receive. A Write with immediate data needs the receive only for
-// its last packet, so all packets go.
+// overdrawn reports whether e is a Send sent without credit: such a Send sends one packet, and the
+// rest after that packet has found a receive. A Write with immediate data needs the receive only
+// for its last packet, so all packets go.
 func (l *creditLimit) overdrawn(e *entry) bool {
 	return l.overdraft && e.P.first == l.overdraftPSN && e.Op != rnic.OpWriteImmediate && e.Op != rnic.OpWriteSEImmediate
 }
 
 // updateCredits takes the credits from a packet no older than the last completed Send or Write. An
-// unsolicited acknowledge for new receives has that PSN, even if Reads came after it
+// unsolicited acknowledge for new receives has that Send's or Write's PSN, even if Reads came later
 // (QP.acknowledge).
 func (qp *QP) updateCredits(p *Packet) bool {
 	r := &qp.req
@@ -108,9 +108,10 @@ func (qp *QP) aeth(s packet.Syndrome) packet.AETH {
 }
 
 // ReceivesPosted reports whether newly posted receives require an unsolicited acknowledge (IBA
-// 9.7.7.2). They do if the last acknowledge reported zero receives, since the peer waits. The
-// caller calls it after posting receives to an empty queue. If no PSN is left for the
-// acknowledge, the next answer carries the credits, and the peer's next message goes without.
+// 9.7.7.2). New receives require an acknowledge if the last one reported zero receives, since the
+// peer waits. The caller calls it after posting receives to an empty queue. If no PSN is left for
+// the acknowledge, the next answer carries the credits, and the peer's next message goes without
+// credit.
 func (qp *QP) ReceivesPosted() bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

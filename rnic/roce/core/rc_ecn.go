@@ -18,7 +18,7 @@ const cnpInterval Instant = 50e3
 // cnpReserved is the number of reserved bytes after a CNP's BTH.
 const cnpReserved = 16
 
-// marked makes a CNP due for a marked packet, unless one was due within cnpInterval.
+// marked makes a CNP due for a marked packet, unless a CNP was due within cnpInterval.
 func (c *notifying) marked(now Instant) {
 	if c.last == 0 || now-c.last >= cnpInterval {
 		c.owed, c.last = true, now
@@ -34,7 +34,7 @@ func (p *Packet) marked() bool {
 	return p.Network[1]>>4&ce == ce
 }
 
-// nextCNP builds a due CNP, and returns its length; 0: none is due.
+// nextCNP builds a due CNP, and returns its length; 0: no CNP is due.
 func (qp *QP) nextCNP(b []byte) (n int) {
 	if !qp.res.cnp.owed || !qp.state.receives() {
 		return 0
@@ -48,8 +48,8 @@ func (qp *QP) nextCNP(b []byte) (n int) {
 }
 
 // congested takes the peer's CNP: a switch has marked our packets. The window shrinks as after a
-// loss, at most once for the packets in flight, since all of them may be marked. UC and UD have
-// no window.
+// loss, at most once for the packets in flight, since all these packets may be marked. UC and UD
+// have no window.
 func (qp *QP) congested(p *Packet) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

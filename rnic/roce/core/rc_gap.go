@@ -17,23 +17,24 @@ import (
 type gap struct {
 	open     bool
 	alive    bool    // the peer has answered a request since the third repeated NAK
-	ahead    uint32  // the furthest of the out-of-order requests
+	ahead    uint32  // PSN of the furthest out-of-order request
 	received int     // number of out-of-order requests
 	nextNAK  Instant // when to send the next NAK
 	repeats  uint8   // NAKs sent again
 }
 
 // Packets overtake each other in the network, mostly by few positions. So the QP reports a gap
-// after tellAfter out-of-order requests (RFC 5681 §3.2 uses the same number) or after tellWait,
+// after nakAfter out-of-order requests (RFC 5681 §3.2 uses the same number) or after nakDelay,
 // which is shorter than a requester's timeout.
 const (
 	nakAfter         = 3
 	nakDelay Instant = 300e3
 )
 
-// The QP repeats the NAK after firstTell, and doubles the interval each time. After maxTells
-// repetitions, 6.3 s in all, it ends if the peer is alive. By then the peer's timer has expired
-// at least twice: Linux's runs for 0.5 to 2.1 s. From probedTells on the QP probes the peer.
+// The QP repeats the NAK after nakRepeat, and doubles the interval each time. After maxRepeats
+// repetitions, 6.3 s in all, the QP ends if the peer is alive. By then the peer's timer has expired
+// at least twice: Linux's timer runs for 0.5 to 2.1 s. From the repetition probeAfter on the QP
+// probes the peer.
 const (
 	nakRepeat  Instant = 100e6
 	maxRepeats uint8   = 5
@@ -41,15 +42,15 @@ const (
 )
 
 // leftWithin limits how far ahead of the expected PSN a request can be to end the QP. rxe has at
-// most 128 PSNs in flight. A request further ahead may be forged with knowledge of the QPN alone:
-// half of all PSNs are ahead.
+// most 128 PSNs in flight. Without a limit an attacker who knows only the QPN could end the QP with
+// a random PSN: half of all PSNs are ahead.
 const leftWithin = 256
 
 // ErrGap ends a QP if its peer does not retransmit missing requests.
 var ErrGap = fmt.Errorf("%w: the peer does not send again what was lost, though it answers", rnic.ErrConnLost)
 
-// outOfOrder records an out-of-order request. nakSent means that the peer already knows of its
-// duty to retransmit.
+// outOfOrder records an out-of-order request. nakSent means that the peer already knows that it
+// must retransmit.
 func (g *gap) outOfOrder(now Instant, psn, expected uint32, nakSent bool) {
 	switch {
 	case !g.open:

@@ -18,7 +18,7 @@ type probing struct {
 	// Karn's algorithm).
 	timing     bool
 	timed      uint32  // PSN
-	timedAt    Instant // when it was sent
+	timedAt    Instant // when the timed request was sent
 	mean, vary Instant // smoothed time and mean deviation (RFC 6298 §2); 0: unknown
 }
 
@@ -39,7 +39,7 @@ func (qp *QP) probeLate(now Instant) {
 	r.probes++
 	r.armProbe(now)
 	held, found, careful := r.window, r.capacityKnown, r.careful
-	if r.savedWindow != 0 { // these have had no answer either
+	if r.savedWindow != 0 { // the probes have had no answer either
 		held, found, careful = max(minWindow, r.savedWindow/2), true, true
 	}
 	qp.rewind()
@@ -98,26 +98,27 @@ func (r *requesting) armProbe(now Instant) {
 	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
-// A Read is requested in units, each when the window has room: the requester must limit the
-// peer's packets, because no acknowledge shows the peer how many get through. Requests end at
+// A Read is requested in units, each when the window has room: the requester must limit the peer's
+// packets, because the peer gets no acknowledges that show how many get through. Requests end at
 // multiples of a unit, counted from the Read's first packet, or at the Read's end. A careful
-// requester, after a loss, uses smaller units. A requester with a full window uses larger ones,
-// for fewer request packets and fewer UDP messages. A repeated request ends where the first one
-// did: a peer may answer it only within one remembered request (IBA 9.7.5.1), as Linux rxe does.
+// requester, after a loss, uses smaller units. A requester with a full window uses larger ones, for
+// fewer request packets and fewer UDP messages. A repeated request ends where the first request
+// did, because a peer may answer only within one remembered request (IBA 9.7.5.1), as Linux rxe
+// does.
 const (
 	wideUnit = 64
 	unit     = 16
 	fineUnit = 8
 )
 
-// unitSize is the number of Read packets to request next; 0: none yet.
+// unitSize is the number of Read packets to request next; 0: wait.
 func (qp *QP) unitSize(e *entry) (count uint32) {
 	r := &qp.req
 	switch {
 	case r.next != r.high:
 		count = distance(r.end(), r.next)
 	case len(r.ends) >= qp.attrs.MaxReads:
-		return 0 // the peer ends a connection that has more outstanding than it allows
+		return 0 // the peer ends a connection with more outstanding Reads than its IRD
 	case e.Op.IsAtomic():
 		count = 1
 	default:
@@ -149,7 +150,7 @@ func (r *requesting) end() uint32 {
 			return end
 		}
 	}
-	return r.high // not reached: Read packets before high lie in a request
+	return r.high // not reached: a request covers each Read packet before high
 }
 
 // passed drops PSNs that una has reached. Half a circle later they would seem ahead again.

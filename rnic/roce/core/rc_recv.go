@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveRequest takes a request. One ahead of the expected PSN may have overtaken it, and some
-// are buffered. When more have come, or after some time, one NAK (sequence error) reports the gap;
-// checkGap repeats it if the gap stays. A request before the expected PSN is a duplicate and gets
-// its answer again (IBA 9.7.5.1).
+// receiveRequest takes a request. A request ahead of the expected PSN may have overtaken others, so
+// receiveRequest buffers it if there is room. After more such requests, or some time, a NAK
+// (sequence error) reports the gap; checkGap repeats the NAK if the gap stays. A request before the
+// expected PSN is a duplicate and gets its answer again (IBA 9.7.5.1).
 func (qp *QP) receiveRequest(now Instant, p *Packet) Drop {
 	in, r := &qp.in, &qp.res
 	if d := distance(p.PSN, in.epsn); d >= halfCircle {
@@ -81,8 +81,8 @@ func (qp *QP) request(p *Packet) Drop {
 		return d
 	}
 	if p.Opcode.Carries(packet.ExtIETH) {
-		// Before the completion: the program must not reuse the memory while the peer can write
-		// there.
+		// Invalidate before the completion: the program must not reuse the memory while the peer
+		// can write there.
 		if qp.q.RemoteInvalidate(rnic.STag(p.Invalidate)) != rnic.MemOK {
 			return DropAccess
 		}
@@ -112,12 +112,12 @@ func (qp *QP) taken(p *Packet, psns uint32) {
 	}
 }
 
-// acknowledge acknowledges all taken Sends and Writes, by the last one's PSN. Later Reads and
-// atomics are answered only by their data (IBA 9.7.5.1), which can still be lost: Linux rxe takes
-// an acknowledge with a Read's last PSN as the Read's end, even if data is missing. acknowledge
-// reports whether it queued one. After Reads and atomics spanning half of all PSNs, the peer
-// awaits no acknowledge for a Send or Write, and one with a Read's PSN would make it request the
-// data again.
+// acknowledge queues an acknowledge of all taken Sends and Writes, with the last one's PSN. Later
+// Reads and atomics are answered only by their data (IBA 9.7.5.1), which can still be lost: Linux
+// rxe takes an acknowledge with a Read's last PSN as the Read's end, even if data is missing.
+// acknowledge reports whether it queued an acknowledge. After Reads and atomics spanning half of
+// all PSNs, the peer awaits no acknowledge for a Send or Write, and an acknowledge with a Read's
+// PSN would make the peer request the data again. So none is queued then.
 func (qp *QP) acknowledge() bool {
 	if qp.res.lastValid {
 		qp.res.push(answer{op: packet.OpAck, psn: qp.res.last, syndrome: packet.ACK(packet.CreditUnlimited)})
@@ -125,7 +125,7 @@ func (qp *QP) acknowledge() bool {
 	return qp.res.lastValid
 }
 
-// readRequest queues the answer to a Read; its data is read from memory when sent.
+// readRequest queues the answer to a Read; the data is read from memory when sent.
 func (qp *QP) readRequest(p *Packet) Drop {
 	if d := qp.checkRead(p); d != Accepted {
 		return d
@@ -194,8 +194,8 @@ func (qp *QP) atomicRequest(p *Packet) Drop {
 }
 
 // duplicate answers an executed request again: a Send or Write with an acknowledge, a Read with
-// current data, an atomic with its original result. It drops an unknown Read or atomic, and one
-// with its answer in flight.
+// current data, an atomic with its original result. duplicate drops an unknown Read or atomic, and
+// a request with its answer in flight.
 func (qp *QP) duplicate(p *Packet) Drop {
 	if p.Reserved {
 		return DropReserved

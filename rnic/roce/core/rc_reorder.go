@@ -9,11 +9,11 @@ import (
 )
 
 // reorderWindow is the size of the reorder window, in PSNs; a power of two. Requests further ahead,
-// and duplicates of buffered ones, are dropped: the peer retransmits them.
+// and duplicates of buffered ones, are dropped, because the peer retransmits dropped requests.
 const reorderWindow = 32
 
-// A reorderBuffer buffers out-of-order requests by PSN. It also shortens retransmission after a
-// loss: the missing packet's acknowledge covers the buffered ones.
+// A reorderBuffer buffers out-of-order requests by PSN. The buffer also shortens retransmission
+// after a loss: the missing packet's acknowledge covers the buffered ones.
 type reorderBuffer struct {
 	slots [reorderWindow]*bufferedRequest
 	n     int
@@ -27,8 +27,8 @@ type bufferedRequest struct {
 
 var bufferedPool = sync.Pool{New: func() any { return new(bufferedRequest) }}
 
-// add buffers a request that is d PSNs ahead, and reports whether it did. The request's content is
-// checked later, when its PSN is due.
+// add buffers a request that is d PSNs ahead, and reports whether it could. The request's content
+// is checked when its PSN is due.
 func (e *reorderBuffer) add(p *Packet, d uint32) bool {
 	if d >= reorderWindow || p.Reserved || len(p.Payload) > MaxMTU {
 		return false
@@ -47,7 +47,8 @@ func (e *reorderBuffer) add(p *Packet, d uint32) bool {
 	return true
 }
 
-// take removes the request with the given PSN; nil if there is none. The caller must release it.
+// take removes the request with the given PSN; nil if no such request is buffered. The caller must
+// release it.
 func (e *reorderBuffer) take(psn uint32) *bufferedRequest {
 	slot := &e.slots[psn%reorderWindow]
 	k := *slot
@@ -78,8 +79,9 @@ func (e *reorderBuffer) clear() {
 	}
 }
 
-// takeBuffered takes buffered requests that are now in order, and acknowledges them, as the peer
-// may be retransmitting them. If the last is a Read, its data acknowledges them instead.
+// takeBuffered takes buffered requests that are now in order, and acknowledges these requests, as
+// the peer may be retransmitting them. If the last request is a Read, its data acknowledges them
+// instead.
 func (qp *QP) takeBuffered() {
 	e := &qp.res.reorder
 	progressed := false
@@ -106,8 +108,8 @@ func (qp *QP) takeNext(p *Packet) Drop {
 	switch d {
 	case Accepted:
 	case DropNoReceive:
-		// Requests behind this one are out of order until the peer sends it again. The peer has
-		// filled the gap, and continues after the RNR delay.
+		// Requests behind the refused one are out of order until the peer sends that one again. The
+		// peer has filled the gap, and continues after the RNR delay.
 		qp.res.nakSent = true
 		qp.res.gap.open = false
 		qp.res.reorder.clear()

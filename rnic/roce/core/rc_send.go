@@ -15,7 +15,8 @@ import (
 //	 │      └ next PSN to send; before high during a retransmission
 //	 └ oldest unacknowledged PSN
 //
-// The send queue keeps unacknowledged work. Retransmitted packets are built from it again.
+// The send queue keeps unacknowledged work. Retransmitted packets are built from the send queue
+// again.
 type requesting struct {
 	una, next, high uint32
 	lastMessage     uint32 // last PSN of the last completed Send or Write
@@ -24,9 +25,9 @@ type requesting struct {
 	reads           int    // outstanding Reads and atomics
 	answers         bool   // answers go next; see nextRC
 
-	// The congestion window: how many packets may be in flight unacknowledged. It grows by one
-	// for each delivered packet until a loss shows the network's capacity, then by one for each
-	// window. Each loss halves it, to relieve a congested network (RFC 5681 §3.1).
+	// The congestion window: how many packets may be in flight unacknowledged. The window grows by
+	// one for each delivered packet until a loss shows the network's capacity, later by one for
+	// each window. Each loss halves the window, to relieve a congested network (RFC 5681 §3.1).
 	window, grown uint32
 	widest        uint32 // the largest window
 	capacityKnown bool   // the capacity is known: there was a loss or a CNP
@@ -41,18 +42,18 @@ type requesting struct {
 
 	// 0: none. deadline runs while packets are in flight; rnrUntil blocks sending.
 	deadline, rnrUntil Instant
-	probing                  // a shorter timer beside deadline
-	sizing                   // likewise
+	probing                  // has a shorter timer, in addition to deadline
+	sizing                   // has counts of short packets
 	retries, rnrs      uint8 // consecutive, without progress
 	// backed is una at the last retransmission for a gap; una-1: none since una advanced.
 	backed          uint32
 	credit          creditLimit // the peer's receives
-	portClosedSince Instant     // since when the network refuses our packets; 0: it does not
+	portClosedSince Instant     // start of the network's refusing packets; 0: it takes them
 }
 
 // Window sizes, in packets. The largest holds 512 KiB, and at most 256 packets. Next to a TCP
 // connection that keeps a queue full, a connection's share of the link equals its share of the
-// queue. Linux rxe's 128 small packets were no fair share.
+// queue. maxWindow is above Linux rxe's 128 packets: 128 small packets were no fair share.
 const (
 	minWindow      = 4
 	initialWindow  = 64
@@ -63,12 +64,13 @@ const (
 // widest is the largest window for a path MTU. UD has neither.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
-// ackReqEvery is the most packets to send before requesting an acknowledge. When it arrives, as
-// many leave: two UDP messages of maximum length, 15 packets each with the largest path MTU.
+// ackReqEvery is the most packets to send before requesting an acknowledge. When the acknowledge
+// arrives, as many packets leave: two UDP messages of maximum length, 15 packets each with the
+// largest path MTU.
 const ackReqEvery = 30
 
 // begin sets the first PSN. credits means that the peer's acknowledges carry credits; the first
-// one brings them.
+// acknowledge brings them.
 func (r *requesting) begin(psn uint32, mtu int, credits bool) {
 	r.una, r.next, r.high, r.lastMessage, r.backed = psn, psn, psn, (psn-1)&maxPSN, (psn-1)&maxPSN
 	r.widest = widest(mtu)
@@ -97,7 +99,8 @@ func (r *requesting) shrink() {
 	r.grown, r.capacityKnown = 0, true
 }
 
-// nextRequest builds the requester's next packet, and returns its length; 0: it cannot send.
+// nextRequest builds the requester's next packet, and returns its length; 0: the requester cannot
+// send.
 func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	r := &qp.req
 	if !qp.state.receives() || qp.state == RTR || r.rnrUntil != 0 {
@@ -142,8 +145,8 @@ func (qp *QP) nextRequest(now Instant, b []byte) (n int) {
 	return n
 }
 
-// overdue returns the deadline for answers to packets sent now; 0: never. The timeout doubles
-// with each consecutive retry: it can be short, and a peer stalled for seconds must survive it.
+// overdue returns the deadline for answers to packets sent now; 0: never. The timeout doubles with
+// each consecutive retry: so the first timeout can be short, and a peer can stall for seconds.
 func (qp *QP) overdue(now Instant) Instant {
 	if qp.attrs.Timeout == 0 {
 		return 0
@@ -184,7 +187,7 @@ func (qp *QP) beginRC() bool {
 		e.P.first, e.P.last, e.P.got = qp.out.psn, (qp.out.psn+count-1)&maxPSN, qp.out.psn
 		qp.out.psn = nextPSN(e.P.last)
 		if returnsData(e.Op) {
-			r.reads++ // its requests count as separate messages: buildRead
+			r.reads++ // a Read's requests count as separate messages: buildRead
 		} else {
 			r.credit.begin(e.P.first, needsReceive(e.Op))
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// A TooLong ends a QP when its long packets are lost. The path MTU of a connection is fixed,
-// because the peer uses it too; a new connection gets another.
+// A TooLong ends a QP when its long packets are lost. A connection's path MTU is fixed, because the
+// peer uses it too, so only a new connection can use another.
 type TooLong struct {
 	Bytes int // payload of the packet that is lost each time
 }
@@ -19,7 +19,7 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("roce: packets with %d bytes of data are lost on the way to the peer or back, and short ones are not", e.Bytes)
 }
 
-// Unwrap returns the error of the verbs.
+// Unwrap returns package rnic's error for a lost connection.
 func (e *TooLong) Unwrap() error { return rnic.ErrConnLost }
 
 // sizing finds out whether answers are overdue because of the packets' size. From shortAfter
@@ -38,18 +38,18 @@ type shortPacket uint8
 const (
 	shortNone shortPacket = iota
 	shortDue              // to be sent next
-	shortSent             // its acknowledge has not come
+	shortSent             // the acknowledge of the latest short packet has not come
 )
 
-// After both, the oldest packet has been lost five times. That takes two seconds with this provider
-// at both ends.
+// After shortAfter and shortEnough, the oldest packet has been lost five times. With this provider
+// at both ends five losses take two seconds.
 const (
 	shortAfter  = 3
 	shortEnough = 2
 )
 
-// tooLong ends the QP if the oldest packet, or the data that answers it, is lost because of its
-// length. It reports whether it did.
+// tooLong ends the QP if the oldest packet, or its answer's data, is lost because of its length. It
+// reports whether it has ended the QP.
 func (qp *QP) tooLong() bool {
 	e := qp.oldest()
 	if qp.req.shorts < shortEnough || e == nil {
@@ -79,7 +79,8 @@ func (qp *QP) buildShort(b []byte) int {
 	return h.Put(b)
 }
 
-// shortPassed counts an acknowledge for a short packet: it acknowledges no outstanding PSN.
+// shortPassed counts an acknowledge for a short packet: such an acknowledge covers no outstanding
+// PSN.
 func (r *requesting) shortPassed(p *Packet) {
 	if r.short == shortSent && p.Opcode.Operation() == packet.OpAck && p.AETH.Syndrome.Kind() == packet.KindACK {
 		r.short = shortNone

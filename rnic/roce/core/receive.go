@@ -12,21 +12,21 @@ type receiving struct {
 	epsn uint32 // the expected PSN (IBA 9.8.2.2.1 [IBU-059])
 
 	// The current message. An abandoned Send leaves its receive held: the receive stays at the
-	// queue's head, and the next message starts over in it (class D1 [IBU-161]).
+	// queue's head, and the next message overwrites its buffer (class D1 [IBU-161]).
 	open  bool
-	write bool // it is an RDMA Write
+	write bool // the message is an RDMA Write
 	at    uint32
 	va    uint64 // Write: address of the next byte
 	rkey  rnic.STag
 	left  uint32   // Write: bytes still to come
-	mr    *rnic.MR // the last region written to
+	mr    *rnic.MR // the region last written to
 
 	held bool
 	wr   rnic.RecvWR // if held: a copy of the oldest receive; its Buf may come from its Pool
 }
 
-// holdReceive prepares the oldest posted receive for writing, and reports whether there is one. The
-// receive stays in its queue until the message is complete.
+// holdReceive prepares the oldest posted receive for writing, and reports whether there is a
+// receive. The receive stays in its queue until the message is complete.
 func (in *receiving) holdReceive(q *rnic.ProviderQP) bool {
 	if in.held {
 		return true
@@ -42,14 +42,14 @@ func (in *receiving) holdReceive(q *rnic.ProviderQP) bool {
 	return true
 }
 
-// abandon discards an incomplete message, and reports whether there was one.
+// abandon discards an incomplete message, and reports whether a message was incomplete.
 func (in *receiving) abandon() bool {
 	was := in.open
 	in.open, in.at, in.left = false, 0, 0
 	return was
 }
 
-// release returns a held buffer to its pool when the QP ends: the receive will be flushed.
+// release returns a held buffer to its pool when the QP ends, before the receive is flushed.
 func (in *receiving) release() {
 	if in.held && in.wr.Pool != nil {
 		in.wr.Pool.Put(in.wr.Buf)

@@ -17,10 +17,10 @@ type entry = rnic.SendEntry[progress]
 // progress is a work request's progress.
 type progress struct {
 	built bool   // all its packets are built
-	end   uint64 // sending.built at that point
+	end   uint64 // sending.built when built was set
 
 	// RC
-	first, last uint32    // its PSNs; for a Read, the responses' PSNs
+	first, last uint32    // the request's PSNs; for a Read, the responses' PSNs
 	got         uint32    // Read: the next response's expected PSN
 	sink        rnic.STag // Read: the sink's STag at posting time
 }
@@ -43,13 +43,13 @@ type Route struct {
 // sending is the requester's packet-building state.
 type sending struct {
 	psn         uint32 // of the next packet
-	e           *entry // the message being cut; nil: none
+	e           *entry // the message being cut into packets; nil: none
 	c           cursor
-	at          uint32 // bytes of it already in packets
+	at          uint32 // the message's bytes already in packets
 	built, sent uint64 // packets
 
 	tail  packet.Tail // of the packet being built
-	again bool        // that packet is a retransmission
+	again bool        // the packet being built is a retransmission
 }
 
 // drop discards the current message.
@@ -79,8 +79,8 @@ func (qp *QP) Next(now Instant, b []byte) (n int, r Route, ok bool) {
 	return n, r, true
 }
 
-// begin takes the next work request that has a packet, and reports whether there is one. In SQD
-// no message begins.
+// begin takes the next work request that has a packet, and reports whether it found one. In SQD no
+// message begins.
 func (qp *QP) begin() bool {
 	for qp.state == RTS {
 		e := qp.sq.Next()
@@ -114,8 +114,8 @@ func (qp *QP) route(e *entry) Route {
 }
 
 // SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, by Linux's
-// formula: it spreads connections over the network's paths, and keeps each on one
-// (rdma_get_udp_sport, ib_verbs.h [IBU-228]).
+// formula: the formula spreads connections over the network's paths, and keeps each connection on
+// one path (rdma_get_udp_sport, ib_verbs.h [IBU-228]).
 func SourcePort(local, remote uint32) uint16 {
 	v := uint64(local) * uint64(remote)
 	v ^= v >> 20
@@ -167,7 +167,7 @@ func (qp *QP) mtu() int {
 }
 
 // qkey returns the Q_Key to send: the QP's own if the work request's has bit 31 set, so that only
-// the owner of a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
+// QPs with a controlled Q_Key can send it (IBA 10.2.5 [IBU-232]).
 func (qp *QP) qkey(asked uint32) uint32 {
 	if asked&(1<<31) != 0 {
 		return qp.attrs.QKey
@@ -211,10 +211,10 @@ func opcode(s packet.Service, op rnic.Opcode, first, last bool) packet.Opcode {
 	return packet.Opcode(s)<<5 | rc
 }
 
-// Sent notes that n more packets have left, and completes the messages that end with them: no
-// answer will come (IBA 9.8.2.1.4 [IBU-055]).
+// Sent notes that n more packets have left, and completes the messages that end with these packets,
+// because no answer will come (IBA 9.8.2.1.4 [IBU-055]).
 //
-// For RC it does nothing: the peer's acknowledge completes a message, and a packet that did not
+// For RC Sent does nothing: the peer's acknowledge completes a message, and a packet that did not
 // leave counts as lost.
 func (qp *QP) Sent(n int) {
 	qp.mu.Lock()
@@ -244,10 +244,10 @@ func (qp *QP) complete() {
 	}
 }
 
-// SendFailed notes that the network refused the first packet not counted by Sent. Its message
-// completes with an error, later work is flushed, and the QP goes to SQE (IBA 9.8.2.1.4
-// [IBU-056], 9.8.3.1.2 [IBU-136]). Built packets that have not left never do: their PSNs are used
-// again.
+// SendFailed notes that the network refused the first packet not counted by Sent. The packet's
+// message completes with an error, later work is flushed, and the QP goes to SQE (IBA 9.8.2.1.4
+// [IBU-056], 9.8.3.1.2 [IBU-136]). Built packets that have not left are discarded, and their PSNs
+// are used again.
 func (qp *QP) SendFailed() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()

@@ -38,7 +38,7 @@ import (
 //	SQE      yes                      yes                 no                    no: flushed
 //	ERR      no                       no                  no                    no: flushed
 //
-// ERR does not lead back to RESET: the verbs' QP has ended, and the program makes a new one.
+// ERR does not lead back to RESET: the rnic.QP has ended, and the program makes a new QP.
 type State uint8
 
 // The states.
@@ -76,15 +76,15 @@ const (
 	AttrQKey         // UD
 	AttrAccess       // the peer's rights: RemoteWrite, RemoteRead, RemoteAtomic
 	AttrPeer         // the peer's address: the address vector
-	AttrPathMTU      // of a connection; UD uses the port's
+	AttrPathMTU      // path MTU of a connection; UD uses the port's
 	AttrDestQPN
 	AttrRQPSN
 	AttrSQPSN
 
 	// Only for RC.
 	AttrTimeout      // Attrs.Timeout, RetryCount and RNRRetry
-	AttrRNRTimer     // the delay that our RNR NAKs request
-	AttrMaxReads     // ORD: our Reads and atomics in flight
+	AttrRNRTimer     // the delay that this side's RNR NAKs request
+	AttrMaxReads     // ORD: this side's Reads and atomics in flight
 	AttrMaxDestReads // IRD: the peer's Reads and atomics
 	AttrFlowControl  // Attrs.ObeyCredits and GiveCredits
 )
@@ -112,9 +112,9 @@ type Attrs struct {
 	QKey   uint32
 	Access rnic.Access
 	Peer   netip.Addr
-	// PeerPort is the UDP source port of all the peer's packets; 0 if unknown. It belongs to
-	// Peer. Any user on the peer's host can send from its address, but not from that port. The
-	// same holds for this host if both are on it.
+	// PeerPort is the UDP source port of all the peer's packets; 0 if unknown. It belongs to Peer.
+	// Any user on the peer's host, which may be this host, can send from the peer's address, but
+	// not from that port.
 	PeerPort uint16
 	PathMTU  int    // 256, 512, 1024, 2048 or 4096 bytes of payload (IBA path MTU [IBU-212])
 	DestQPN  uint32 // 24 bits, as are the next two
@@ -123,7 +123,7 @@ type Attrs struct {
 
 	Timeout    uint8 // 5 bits: 4.096 µs × 2^Timeout; 0: none
 	RetryCount uint8 // 3 bits: most consecutive retransmissions, after a timeout or a NAK
-	RNRRetry   uint8 // 3 bits: the same after RNR NAKs; 7: unlimited
+	RNRRetry   uint8 // 3 bits: retries after RNR NAKs; 7: unlimited
 	RNRTimer   uint8 // 5 bits, a code of packet.RNR
 
 	MaxReads, MaxDestReads int // 0 to MaxOutstandingReads
@@ -136,13 +136,13 @@ type Attrs struct {
 // MaxOutstandingReads is the largest ORD and IRD.
 const MaxOutstandingReads = 255
 
-// A change is one arrow of the drawing, with its required and optional attributes.
+// A change is a permitted change of State, with its required and optional attributes.
 type change struct {
 	allowed   bool
 	need, may Attr
 }
 
-// changes has the arrows for each service, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3) UD
+// changes has each service's permitted changes, after ibv_modify_qp(3) (verbs (ibv_modify_qp.3) UD
 // [IBU-230], verbs (ibv_modify_qp.3) UC [IBU-231]). UD and UC have no timeout, retry count or RNR
 // timer; RC has no SQE.
 var changes = map[packet.Service]*[states][states]change{
@@ -291,7 +291,7 @@ func (qp *QP) become(to State) {
 	case RTS:
 		qp.sq.Open()
 	case RESET:
-		qp.in.release() // held by a message that came before the reset
+		qp.in.release() // a message before the reset may hold a buffer
 		// Also drop out-of-order requests: the next peer's PSNs can be the same.
 		qp.res.reorder.clear()
 		qp.res.clear()
@@ -321,10 +321,10 @@ func (qp *QP) becomeERR(cause error) {
 	qp.res.clear()
 	qp.res.reorder.clear()
 	qp.in.release()
-	qp.sq.Flush(nil) // sends only; the verbs flush receives (verbs flush [IBU-242])
+	qp.sq.Flush(nil) // flushes sends only; package rnic flushes receives (verbs flush [IBU-242])
 }
 
-// Ended is the reason for ERR, nil in other states.
+// Ended returns the reason for ERR, or nil in other states.
 func (qp *QP) Ended() error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
@@ -352,8 +352,8 @@ const (
 // ValidMTU reports whether n is one of the five path MTUs (IBA path MTU [IBU-212]).
 func ValidMTU(n int) bool { return n >= minMTU && n <= MaxMTU && n&(n-1) == 0 }
 
-// PathMTU is the largest path MTU for a link MTU in bytes, IP header included; 0 if there is none
-// (IBA path MTU [IBU-213]).
+// PathMTU returns the largest path MTU for a link MTU in bytes, IP header included; 0 if no path
+// MTU fits (IBA path MTU [IBU-213]).
 func PathMTU(linkMTU int) int {
 	n := min(linkMTU-headerRoom, MaxMTU)
 	if n < minMTU {

@@ -20,7 +20,7 @@ func carriesImm(p *Packet) bool { return p.Opcode.Carries(packet.ExtImmDt) }
 //	               └──────────────────────────────────────────────┘
 //
 // Any error loses only the current message: the next FIRST or ONLY begins a new one, even if that
-// packet broke the old one (C9-184, C9-186, C9-189 [IBU-067 IBU-073 IBU-085]).
+// packet broke the old message (C9-184, C9-186, C9-189 [IBU-067 IBU-073 IBU-085]).
 func (qp *QP) receiveUC(p *Packet) Drop {
 	in := &qp.in
 	start := !p.Reserved && p.Opcode.Starts()
@@ -62,7 +62,7 @@ func (qp *QP) checkOrder(p *Packet, start bool) Drop {
 	return Accepted
 }
 
-// abandon discards the current message, and counts it.
+// abandon discards the current message, and counts the loss.
 func (qp *QP) abandon() {
 	if qp.in.abandon() {
 		qp.count.Lost++
@@ -77,7 +77,7 @@ func (qp *QP) checkUC(p *Packet) Drop {
 	switch {
 	case write && qp.attrs.Access&rnic.RemoteWrite == 0:
 		return DropUnsupported
-	case (!write || carriesImm(p)) && !in.holdReceive(qp.q): // a plain Write needs none
+	case (!write || carriesImm(p)) && !in.holdReceive(qp.q): // a plain Write needs no receive
 		return DropNoReceive
 	case !qp.ucLength(p):
 		return DropLength

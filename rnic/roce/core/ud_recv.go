@@ -7,7 +7,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// receiveUD takes an admitted packet. It ignores the PSN (o9-144 [IBU-138]). The caller holds mu.
+// receiveUD takes an admitted packet. receiveUD ignores the PSN (o9-144 [IBU-138]). The caller
+// holds mu.
 func (qp *QP) receiveUD(p *Packet) Drop {
 	if d := qp.checkUD(p); d != Accepted {
 		return d
@@ -32,8 +33,8 @@ func (qp *QP) checkUD(p *Packet) Drop {
 	return Accepted
 }
 
-// putGRH writes the network header before the payload: IPv6 as it is, IPv4 in the second half
-// after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network includes the UDP
+// putGRH writes the network header before the payload: IPv6 unchanged, IPv4 in the GRH's second
+// half after zeros (A17.4.5.2 IPv4 [IBU-236], A17.4.5.2 IPv6 [IBU-237]). network includes the UDP
 // header.
 func putGRH(b, network []byte) {
 	if len(network) >= packet.GRHLen {
