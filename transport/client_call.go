@@ -92,8 +92,8 @@ func (k *outCall) tooEarly() bool {
 }
 
 // attempt makes one round trip, which ends with errNoAnswer at until, if that is not zero. A live
-// connection loses nothing, so only watchServer ends a connection, never a call. Unlike a child
-// context, the timer costs no allocation.
+// connection loses nothing, so a call never ends its connection; watchServer does that. Unlike a
+// child context, the timer costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l clientConn, until time.Time) error {
 	k.arm(until)
 	err := l.roundTrip(ctx, k)

@@ -69,7 +69,8 @@ func (m moment) in(s state) moment { return at(m.run(), s) }
 
 // A Leader is the right to receive. Only the leader calls Begin, and only the goroutine that has
 // begun the run calls End and Busy. Any goroutine may call the other methods. No lock is needed,
-// because now is the only shared state.
+// because now is the only state that passes between goroutines, and the rest is counters and
+// Backoff.
 type Leader struct {
 	// Backoff counts the requests left to other goroutines. It starts when the clock moves the
 	// right on; the owner may start it for other reasons, and calls Pass.

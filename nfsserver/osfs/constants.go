@@ -95,9 +95,9 @@ const (
 // Reading and writing (io.go, nowait.go, deferredread.go, coldread.go, coldread_uring.go).
 const (
 	// writePiece is how many bytes one system call writes to a local file system, copied in some 10
-	// µs. Go's runtime inspects system calls every 20 µs. For a call seen twice it wakes another
-	// thread to use the call's processor. During a 1 MiB WRITE one thread more than processors
-	// costs more than the extra system calls.
+	// µs. Go's runtime inspects system calls every 20 µs. It takes a call seen twice to be waiting,
+	// and wakes another thread to use the call's processor. During a 1 MiB WRITE the wake-up, and
+	// one thread more than processors, cost more than the extra system calls.
 	writePiece = 32 << 10
 	// atimeDay is an hour shorter than the day after which relatime updates an access time, because
 	// the server and the kernel read different clocks.
@@ -127,7 +127,8 @@ const (
 	// partEntries is the number of entries in a part; to describe a part takes some 30 µs.
 	partEntries = 32
 	// partsAhead is how many parts may be described ahead, or being described, when the first of
-	// them is emitted. Six let the helper continue while the lister emits a part and yields.
+	// them is emitted. With six, the helper need not wait for the emission of the first within the
+	// time of some yields.
 	partsAhead = 6
 	// helperFirstPart is the part at which the lister asks for a helper. A small page ends earlier,
 	// so no helper describes entries in vain.
@@ -140,6 +141,7 @@ const (
 	// A goroutine waiting for a part's end yields waitYields times, about one part's time, before
 	// it sleeps.
 	waitYields = 100
-	// waitSleep is the sleep between checks for a part's end.
+	// waitSleep is the sleep between checks for a part's end, after waitYields: the other
+	// goroutine's thread does not run then.
 	waitSleep = 50 * time.Microsecond
 )

@@ -165,7 +165,7 @@ func (f *FS) init(o Options) error {
 	f.quickReads, f.atime = f.readRules()
 	f.defersReads = f.quickReads || f.info.Quick && f.onlyTmpfs()
 	f.maxWriteSize = f.maxWrite()
-	f.byName = f.describesByName() // last, because the sweeper then handles entries in gens
+	f.byName = f.describesByName() // last: with byName, describe fills gens and starts the sweeper
 	f.gens.Init(time.Duration(f.info.TimeDelta.Sec)*time.Second + time.Duration(f.info.TimeDelta.Nsec))
 	return nil
 }

@@ -56,7 +56,7 @@ func (f *FS) sweepLoop() {
 			continue
 		}
 		f.sweep.live.Store(false)
-		if f.anyOpen() { // a node or mount was added before live was cleared
+		if f.anyOpen() { // a node, mount or generation was added before live was cleared
 			f.wakeSweeper()
 		}
 		return

@@ -52,8 +52,8 @@ func openTree(dir string, cross bool) (t tree, err error) {
 	return t, nil
 }
 
-// forbidden reports whether a system call is missing, or forbidden by a filter. For a missing
-// capability the error is EACCES.
+// forbidden reports whether a system call is missing, or forbidden by a filter. A missing
+// permission is EACCES.
 func forbidden(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
 // copyMount is privateMount; tests replace it to imitate a server without the capability.

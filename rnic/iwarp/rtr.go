@@ -101,8 +101,8 @@ func (k RTR) workRequest() rnic.SendWR {
 	return rnic.SendWR{Op: rnic.OpSend}
 }
 
-// sayReady lets the queued RTR leave, and waits until TCP has it; for a Read, until the peer has
-// answered it. After an error the QP has ended.
+// sayReady lets the queued RTR leave, if a peer that spoke first has not done so, and waits until
+// TCP has it; for a Read, until the peer has answered it. After an error the QP has ended.
 func (s *stream) sayReady(ctx context.Context, opened <-chan struct{}) error {
 	if s.work.Begin() {
 		s.tx.runInline(inlineBytes)

@@ -124,7 +124,7 @@ var (
 	errNoAnswer = fmt.Errorf("%w: no answer to the connection request", rnic.ErrConnLost)
 )
 
-// refusal translates a failed connection attempt's error to an error of package rnic.
+// refusal translates the CM's error from a failed connection attempt to the error for the ULP.
 func refusal(why error) error {
 	var r *cm.RejectError
 	switch {

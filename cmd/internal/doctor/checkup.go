@@ -65,7 +65,7 @@ type Report struct {
 }
 
 // A checkup is one run. Each field below Options is written by one check, before the checks that
-// need the field start; its comment begins with the check. down and the closers need the lock.
+// need the field start. down and the closers need the lock.
 type checkup struct {
 	Options
 	down map[string]bool // checks that others cannot build on after a warning; set once

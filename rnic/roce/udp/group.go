@@ -42,7 +42,6 @@ func (r *groupReceiver) Receive(bool) (n int, err error) {
 // The socket is bound to the group, because the ICRC covers a packet's destination, and a socket
 // bound to the interface's address gets no multicast packets. It receives only for its own
 // membership: by default Linux delivers packets for any socket's membership on the host.
-// default Linux gives it what any socket of the host has joined for.
 func OpenGroup(at netip.AddrPort, group netip.Addr) (Receiver, error) {
 	addr := at.Addr().Unmap()
 	group = group.Unmap().WithZone("")
