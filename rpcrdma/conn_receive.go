@@ -196,7 +196,8 @@ func (c *Conn) receive(r *recvCtx) (leads bool) {
 }
 
 // isReply reports whether a message is a reply, by its direction (RFC 8166 §2.2.2 [R8166-001]).
-// RDMA_NOMSG has no direction word, so the Read list decides: calls always have one, replies never.
+// RDMA_NOMSG has no direction word. A call always has a Read list, a reply never, and a reply's XID
+// is pending.
 func (c *Conn) isReply(h *Header, b []byte) bool {
 	if h.Proc == ProcNoMsg {
 		return len(h.Read) == 0 && c.requester.isPending(h.XID)

@@ -58,7 +58,8 @@ type step struct {
 	span
 }
 
-// stepOf copies the fields of w that a search needs, so the search needs no file lock.
+// stepOf copies the fields of w that a search needs, so the search does not need the mutex of w's
+// file.
 func stepOf(w *waiter) step {
 	return step{owner: w.owner, file: w.file, inode: w.file.inode, exclusive: w.exclusive, span: w.span}
 }

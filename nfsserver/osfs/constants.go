@@ -37,7 +37,7 @@ const (
 	closeWait = 100 * time.Millisecond
 	// maxQueuedFlushes limits the files waiting to be synced and closed. With 32 queued, each
 	// caller syncs its own file, so a writer faster than the disk waits for the disk. A caller that
-	// sends replies (holdDeferred) never syncs.
+	// sends replies (holdDeferred) leaves the sync to the queue.
 	maxQueuedFlushes = 32
 	// maxLostErrors limits the files whose lost-write error is kept for their next Sync. After a
 	// disk failure each file written since has such an error. Beyond 4,096 the next Sync of any

@@ -40,7 +40,7 @@ func (f *FS) Create(c nfsserver.Cred, dir nfsserver.Ref, name string, s *nfsserv
 	return x.ref, x.attr(), nil
 }
 
-// inDir returns the error from a call that made a name in d. An ENOENT there concerns the
+// inDir returns the error from a call to make a name in d. An ENOENT there concerns the
 // directory, not the name.
 func (f *FS) inDir(d *node, err error) error {
 	if err == unix.ENOENT && f.dropIfGone(d) {

@@ -12,8 +12,8 @@ import (
 //
 // coldRead is won if the ring has read, lost if the read failed, and passed if there is no ring.
 // readAtOnce is won if ReadInUse has read, lost if it has not, and passed during node.readBackoff.
-// parallelListing is won if a helper has described entries that were sent, lost if the helper
-// described none, and passed without a processor for a helper.
+// parallelListing is won if a helper has described entries that were sent, lost if no such entries
+// were sent, and passed without a processor for a helper.
 type decisions struct {
 	coldRead        tally.Counter
 	readAtOnce      tally.Counter

@@ -142,7 +142,8 @@ func putKernelRef(b *[nfsserver.MaxRef]byte, m *mount, typ int32, handle []byte)
 	return kernelRefHeader + copy(b[kernelRefHeader:], handle)
 }
 
-// birthTime returns a file's birth time, in nanoseconds, if the file system keeps birth times.
+// birthTime returns a file's birth time, in nanoseconds; 0 and kept false if the file system keeps
+// no birth times.
 func birthTime(fd int) (at uint64, kept bool, err error) {
 	var sx unix.Statx_t
 	err = eintr.Retry(func() error {

@@ -35,8 +35,8 @@ type port struct {
 	control control
 	groups  groups
 
-	// receiving has a token while a receive loop handles packets, including the QPs' handlers. A
-	// mutex would not do, because another goroutine can take over the loop and release the token
+	// receiving has a token while a receive loop handles packets, including the QPs' handlers. It
+	// is no mutex, because another goroutine can take over the loop and release the token
 	// (receiver.follow).
 	receiving chan struct{}
 

@@ -60,7 +60,7 @@ func (q *sidrRequest) settle(err error) {
 	}
 }
 
-// unresolved translates a failed SIDR request's error to an error of package rnic.
+// unresolved translates the CM's error from a failed SIDR request to the error for the ULP.
 func unresolved(why error) error {
 	var r *cm.SIDRError
 	switch {
