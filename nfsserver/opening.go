@@ -85,7 +85,7 @@ func (x *export) mountable() error {
 	return err
 }
 
-// giveUp keeps an unopened export closed for good, and reports whether the export was unopened.
+// giveUp keeps an unopened export closed permanently, and reports whether the export was unopened.
 func (x *export) giveUp() bool {
 	o := &x.opening
 	o.mu.Lock()

@@ -105,8 +105,8 @@ func (qp *QP) idleOrErr() error {
 	return nil
 }
 
-// Done is closed when the QP has left RTS for good, all work has been flushed, and the CQ handlers
-// have processed that.
+// Done is closed when the QP has left RTS permanently, all work has been flushed, and the CQ
+// handlers have processed that.
 func (qp *QP) Done() <-chan struct{} { return qp.done }
 
 // Err returns why the QP ended: nil while it has not, or after Disconnect; io.EOF after the peer's

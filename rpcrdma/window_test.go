@@ -171,7 +171,7 @@ func testOneCredit(t *bed) {
 	}
 }
 
-// Every connection starts anew: one call until its reply, and messages of 1024 bytes if the peer
+// Every connection starts again: one call until its reply, and messages of 1024 bytes if the peer
 // declares no sizes, even if the previous connection had others.
 func TestFreshConnections(t *testing.T) { overProviders(t, testFreshConnections) }
 

@@ -75,7 +75,7 @@ func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 	return f != fateLive && f != fateClosed, f
 }
 
-// clientLeft reports whether the client has possibly gone to another connection for good. A call
+// clientLeft reports whether the client has possibly gone to another connection permanently. A call
 // read later is dropped if another connection has its copy: the client awaits the copy's reply, or
 // will repeat the call when this connection ends.
 func (o *origin) clientLeft() bool {

@@ -98,7 +98,7 @@ func (f *fileSystem) pollAttrs(ctx context.Context, n *node, who *caller) {
 	}
 }
 
-// stop ends the polling for good and waits for polls in flight.
+// stop ends the polling permanently and waits for polls in flight.
 func (w *attrPoller) stop() {
 	w.mu.Lock()
 	if w.ctx == nil {

@@ -128,7 +128,7 @@ func (l *Locks) reclaimAll() {
 	l.logReclaimed(&f)
 }
 
-// A reclaimResult counts lost locks, and locks taken anew at another server.
+// A reclaimResult counts lost locks, and locks taken again at another server.
 type reclaimResult struct {
 	lost, anew int
 	until      time.Time // end of retries at another server; zero: not set yet

@@ -191,7 +191,7 @@ func justAfter(has, mtime nfsserver.Time) bool {
 // commitTime returns the time for a commit with bytes last copied at the time at. Several WRITEs,
 // or one WRITE across a border of JuiceFS's chunks, make several commits, which other servers'
 // clients see one by one. So no two commits have the same time: a client that read between them
-// would keep the second one's old bytes in its cache for good. The last WRITE's commit gets the
+// would keep the second one's old bytes in its cache permanently. The last WRITE's commit gets the
 // time that getattr reports. If another commit follows, getattr reports a later time for it.
 func (o *file) commitTime(at nfsserver.Time) nfsserver.Time {
 	s := &o.state

@@ -22,7 +22,7 @@ import (
 // JuiceFS's log ends the heartbeat goroutine instead of the process. The hook then makes all open
 // volumes check themselves until each has an answer.
 //
-// The session's heartbeat has then ended for good. A destroyed volume does not need it. But the
+// The session's heartbeat has then ended permanently. A destroyed volume does not need it. But the
 // settings may be missing only for a moment, for instance while another instance takes over the
 // service. Then other servers would consider the session dead after five heartbeats, and free its
 // locks. JuiceFS starts the goroutine only once in a session, and the hook does not learn its

@@ -1,4 +1,4 @@
-// Clients gone for good: their locks are freed when others wait for them.
+// Clients gone permanently: their locks are freed when others wait for them.
 
 package nlm
 

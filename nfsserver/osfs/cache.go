@@ -176,7 +176,7 @@ func (c *cache) unref(n *node) (out bool) {
 	return out
 }
 
-// drop removes a node from the cache, because its file is gone or must be opened anew. The release
+// drop removes a node from the cache, because its file is gone or must be opened again. The release
 // of the last reference closes the node.
 func (c *cache) drop(n *node) {
 	s := c.of(&n.ref)

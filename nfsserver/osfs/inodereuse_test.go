@@ -16,7 +16,7 @@ import (
 )
 
 // TestHandlesOfNumbersUsedAgain: files that come and go in one directory, with numbers of those
-// before them (XFS gives them anew at once), are listed and looked up with the kernel's own
+// before them (XFS gives them again at once), are listed and looked up with the kernel's own
 // handles.
 func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	for place, base := range places(t) {

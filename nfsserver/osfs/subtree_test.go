@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// forgetAll makes the next use of each handle open its file anew.
+// forgetAll makes the next use of each handle open its file again.
 func (f *FS) forgetAll() {
 	for range checkTicks {
 		f.cache.tick.Add(1)

@@ -95,7 +95,7 @@ func (f *FS) sweepOnce() {
 
 // idle removes the nodes to close, and returns those without users as a list; s.mu is held. A used
 // node with an idle descriptor for writing leaves the cache, and its last user closes it. The next
-// user opens the file anew, without that descriptor. room is the number of files that can still
+// user opens the file again, without that descriptor. room is the number of files that can still
 // wait for a sync; others stay until the next sweep.
 func (s *shard) idle(now uint32, room *int) (out *node) {
 	// From the least recently used node. The order shows a node's last get, but not its write

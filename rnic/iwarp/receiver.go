@@ -17,7 +17,7 @@ import (
 
 // A receiver reads the stream into a buffer, or payload straight into its destination, and passes
 // the input to the core. Only the owner of the receive right runs it. mu is held while bytes are
-// placed, so that stop can end placement for good.
+// placed, so that stop can end placement permanently.
 type receiver struct {
 	// owned with the receive right
 	buf         []byte

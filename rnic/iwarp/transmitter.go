@@ -181,7 +181,7 @@ func (t *transmitter) detach(mr *rnic.MR) {
 	t.mu.Unlock()
 }
 
-// stop ends transmission for good. It returns the unsent rest of the current FPDU.
+// stop ends transmission permanently. It returns the unsent rest of the current FPDU.
 func (t *transmitter) stop() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

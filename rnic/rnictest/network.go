@@ -18,7 +18,7 @@ import (
 // It needs root, and fails the test if namespaces are not available.
 func OwnNetwork(t testing.TB) {
 	t.Helper()
-	runtime.LockOSThread() // for good: the thread cannot return to the old namespace reliably
+	runtime.LockOSThread() // permanently: the thread cannot return to the old namespace reliably
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatalf("a network namespace: %v", err)
 	}

@@ -64,7 +64,7 @@ func (x *timers) arm(e *endpoint, at core.Instant) {
 	}
 }
 
-// forget removes an endpoint for good.
+// forget removes an endpoint permanently.
 func (x *timers) forget(e *endpoint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

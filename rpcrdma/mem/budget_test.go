@@ -208,7 +208,7 @@ func TestBuffer(t *testing.T) {
 		t.Error("a smaller size made another buffer")
 	}
 	bigger.Put()
-	if bigger.Charged != 0 { // the next owner's bytes must be charged anew
+	if bigger.Charged != 0 { // the next owner's bytes must be charged again
 		t.Errorf("%d bytes are still charged", bigger.Charged)
 	}
 }

@@ -166,7 +166,7 @@ func TestUnknownAndRepeatedReplies(t *testing.T) {
 	}
 }
 
-// RDMA_ERROR ends the call that it is for, for good.
+// RDMA_ERROR ends the call that it is for, permanently.
 func TestErrorReplies(t *testing.T) {
 	conformance.Proves(t, "R8166-154", "R8267-015")
 	h := hunt(t, 4)

@@ -77,7 +77,7 @@ func (b *background) until(what string, ok func() bool) {
 }
 
 // The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest connects
-// anew and its operation goes on.
+// again and its operation goes on.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -144,7 +144,7 @@ func (l *lockingAll) crash(s *server) {
 
 // gone is a guest that others wait for and that has sent the server no call for many times
 // --locks-gone. While its machine answers, it keeps its lock, with a connection and without. Killed
-// for good, so that nothing answers at its address, it loses the lock to the waiter.
+// permanently, so that nothing answers at its address, it loses the lock to the waiter.
 func (l *lockingAll) gone(s *server) {
 	a, b := l.all[1], l.all[2]
 	b.start("w 0 10")

@@ -23,7 +23,7 @@ done; true`
 
 // misread cuts the CRC in a Read Response while Linux's server reads our data. siw ends the
 // connection and completes none of its waiting RDMA Reads, so each knfsd thread that had one is
-// blocked for good. We go on over another connection, with the remaining threads.
+// blocked permanently. We go on over another connection, with the remaining threads.
 func misread(t *testing.T, s *far) {
 	a := s.again(t)
 	var responses atomic.Int64

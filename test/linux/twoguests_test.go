@@ -116,7 +116,7 @@ type lockingAll struct {
 
 // TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a local program, in
 // each order: each kind of lock beside each, on overlapping and separate bytes; waiters; and two
-// that wait for each other. Then a guest is killed, the server is, and a guest for good.
+// that wait for each other. Then a guest is killed, the server is, and a guest permanently.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {

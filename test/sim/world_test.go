@@ -227,7 +227,7 @@ func choosePlan(rng *rand.Rand, borders []int, spread int) *plan {
 		p.end = endReject
 	case 1:
 		p.end = endDrop
-		// after the call that begins: the only credit would be lost for good
+		// after the call that begins: the only credit would be lost permanently
 		p.start = max(p.start, 1)
 		p.limit = time.Duration(logUniform(rng, 40_000_000))
 	case 2:

@@ -14,7 +14,7 @@ import (
 
 // With markers off, a large segment is checked as soon as its header is here. The payload received
 // so far is placed, and scattered reads fetch the rest: payload into its memory, later bytes into
-// the receive buffer. Each of these reads checks the memory anew, borrows it, and takes only the
+// the receive buffer. Each of these reads checks the memory again, borrows it, and takes only the
 // bytes that TCP has. So no lock is held while waiting for a slow peer, and memory taken away
 // meanwhile is not touched again: its next byte ends the stream, as it would have before the
 // segment began.
@@ -197,7 +197,7 @@ func (in *Inbound) Limit(b []byte, tail int) int {
 	return 0
 }
 
-// Borrow returns the memory for the next Direct bytes, checked anew, for reading until Return. It
+// Borrow returns the memory for the next Direct bytes, checked again, for reading until Return. It
 // fails when the stream has ended or the memory is gone: Consume then reports the error. The caller
 // holds the owner's lock until Return, and must not wait meanwhile.
 func (in *Inbound) Borrow() (p []byte, ok bool) {

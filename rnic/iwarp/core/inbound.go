@@ -14,7 +14,7 @@ import (
 // It does no I/O: Consume takes the received bytes. Each segment goes through check, which changes
 // nothing and returns an action, and do, which executes it. Only the receive loop calls its
 // methods, except Stop. Where a method says so, its caller holds the owner's lock, so that Stop
-// ends placement for good.
+// ends placement permanently.
 type Inbound struct {
 	// set once
 	q          *rnic.ProviderQP

@@ -199,8 +199,8 @@ func (o *Outbound) Position() uint64 { return o.b.pos }
 // Detach makes the Pending bytes independent of mr's memory.
 func (o *Outbound) Detach(mr *rnic.MR) { o.b.detach(mr) }
 
-// Stop ends transmission for good. It returns the rest of a partly sent FPDU: a Terminate can only
-// follow after it.
+// Stop ends transmission permanently. It returns the rest of a partly sent FPDU: a Terminate can
+// only follow after it.
 func (o *Outbound) Stop() []byte {
 	// TCP may have part of an FPDU; the peer must get the rest first, or it would take the
 	// Terminate for payload. FPDUs that have not begun to leave are dropped.

@@ -183,7 +183,7 @@ func (o *Outbound) readRequest(e *entry) {
 	q := rdmap.ReadRequest{SinkSTag: uint32(e.P.sinkSTag), SinkTO: sinkTO(e),
 		Size: e.Bytes, SrcSTag: uint32(e.RemoteSTag), SrcTO: e.RemoteTO}
 	// Requests take their numbers on queue 1 in stream order. The sink STag is the one at posting
-	// time (sinkSTag), even if the region was registered anew since.
+	// time (sinkSTag), even if the region was registered again since.
 	o.readMSN++
 	var room [rdmap.ReadRequestLen]byte
 	o.whole(&h, q.Append(room[:0]))

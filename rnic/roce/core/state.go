@@ -26,7 +26,7 @@ import (
 //	       │ Modify, or              │  SQE  │
 //	       ▼ the QP fails            └───────┘
 //	    ┌─────┐
-//	    │ ERR │  for good
+//	    │ ERR │  permanently
 //	    └─────┘
 //
 //	         receives may be posted   packets are taken   sends may be posted   sends leave

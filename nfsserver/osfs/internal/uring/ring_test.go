@@ -140,7 +140,7 @@ func TestThreadOfReader(t *testing.T) {
 func onThreadThatEnds(work func()) int {
 	tid := make(chan int)
 	go func() {
-		runtime.LockOSThread() // for good: its thread ends with it
+		runtime.LockOSThread() // permanently: its thread ends with it
 		if unix.Gettid() != unix.Getpid() {
 			work()
 			tid <- unix.Gettid()
