@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,21 +18,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"golang.org/x/sys/unix"
 )
-
-// status is lines of /proc/…/status by their names.
-func status(t *testing.T, path string) map[string]string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil // a thread that has ended
-	}
-	lines := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		lines[name] = strings.Join(strings.Fields(value), " ")
-	}
-	return lines
-}
 
 // credLines are those of a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
@@ -46,7 +30,7 @@ func TestThreadsAreRestored(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o777))
 	f := newFS(t, dir, Options{})
-	own := status(t, "/proc/self/status")
+	own := machine.Status(t, "/proc/self/status")
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Go(func() {
@@ -87,7 +71,7 @@ func TestThreadsAreRestored(t *testing.T) {
 		t.Fatalf("%d threads", len(tasks))
 	}
 	for _, task := range tasks {
-		got := status(t, task)
+		got := machine.Status(t, task)
 		for _, name := range credLines {
 			if got != nil && got[name] != own[name] {
 				t.Errorf("%s: %s is %q, want %q", task, name, got[name], own[name])

@@ -16,21 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// status is lines of /proc/…/status by their names.
-func status(t *testing.T, path string) map[string]string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil // a thread that has ended
-	}
-	lines := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		lines[name] = strings.Join(strings.Fields(value), " ")
-	}
-	return lines
-}
-
 // credLines are those of a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 
@@ -41,11 +26,11 @@ func TestActing(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cr := New()
-	before := status(t, "/proc/thread-self/status")
+	before := machine.Status(t, "/proc/thread-self/status")
 	for _, c := range []nfsserver.Cred{{UID: 1000, GID: 2000, GIDs: []uint32{1, 2, 3}}, {UID: 1000}, {GID: 5}, {}, {UID: 7, GID: 7, GIDs: make([]uint32, 16)}} {
 		a, err := cr.Act(&c)
 		must.Succeed(t, err)
-		got := status(t, "/proc/thread-self/status")
+		got := machine.Status(t, "/proc/thread-self/status")
 		a.End()
 		want := fmt.Sprintf("0 %d 0 %d", c.UID, c.UID)
 		if got["Uid"] != want {
@@ -66,7 +51,7 @@ func TestActing(t *testing.T) {
 				t.Errorf("%v: supplementary groups %q, want %q", c, got["Groups"], groups)
 			}
 		}
-		for after, i := status(t, "/proc/thread-self/status"), 0; i < len(credLines); i++ {
+		for after, i := machine.Status(t, "/proc/thread-self/status"), 0; i < len(credLines); i++ {
 			if name := credLines[i]; after[name] != before[name] {
 				t.Errorf("after acting as %v: %s is %s, was %s", c, name, after[name], before[name])
 			}
