@@ -85,6 +85,7 @@ var exactly = map[string][]string{
 	claims:                        nil,
 	machine:                       nil,
 	must:                          nil,
+	realm:                         {machine},
 
 	"cmd/internal/audit":     {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
 	"cmd/internal/cli":       {"internal/similar"},
@@ -180,12 +181,13 @@ func packages(t *testing.T) []aPackage {
 }
 
 // Test packages that tests on every floor may import because they know nothing of our code: the
-// catalogue of requirements, the needs of a test from its machine, and conditions without which a
-// test ends.
+// catalogue of requirements, the needs of a test from its machine, conditions without which a test
+// ends, and a Kerberos realm.
 const (
 	claims  = "test/conformance"
 	machine = "test/machine"
 	must    = "test/must"
+	realm   = "test/machine/realm"
 )
 
 func TestArrows(t *testing.T) {
@@ -202,8 +204,8 @@ func TestArrows(t *testing.T) {
 		}
 		floor := floors[at]
 		for _, i := range p.tests {
-			if in(i, "test") && !slices.Contains([]string{claims, machine, must}, i) && floor.folder != "test" {
-				t.Errorf("a test of %s imports %s: of the suites it may know %s, %s and %s only", p.name, i, claims, machine, must)
+			if in(i, "test") && !slices.Contains([]string{claims, machine, must, realm}, i) && floor.folder != "test" {
+				t.Errorf("a test of %s imports %s: of the suites it may know %s, %s, %s and %s only", p.name, i, claims, machine, must, realm)
 			}
 		}
 		for _, i := range p.ours {
