@@ -13,22 +13,47 @@ import (
 )
 
 // apt downloads into debs. If the machine's package lists are missing or outdated and we must not
-// refresh them, apt uses a private copy below state.
+// refresh them, apt uses a private copy below state, as it does for a release that the machine's
+// lists do not have.
 type apt struct {
-	ctx   context.Context
-	log   Log
-	debs  string
-	state string
+	ctx     context.Context
+	log     Log
+	debs    string
+	state   string
+	release string // of Debian, "": the machine's
 
 	private   bool
 	refreshed bool
 }
 
 func (a *apt) opts(args ...string) []string {
-	if !a.private {
-		return args
+	var opts []string
+	if a.private || a.release != "" {
+		opts = append(opts, "-o", "Dir::State::lists="+filepath.Join(a.state, "lists"), "-o", "Dir::Cache="+filepath.Join(a.state, "cache"))
 	}
-	return append([]string{"-o", "Dir::State::lists=" + filepath.Join(a.state, "lists"), "-o", "Dir::Cache=" + filepath.Join(a.state, "cache")}, args...)
+	if a.release != "" {
+		// Of the machine's packages none is considered.
+		opts = append(opts, "-o", "Dir::Etc::sourcelist="+a.sources(), "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "Dir::State::status=/dev/null",
+			"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false")
+	}
+	return append(opts, args...)
+}
+
+// sources is the file with the source of a release.
+func (a *apt) sources() string { return filepath.Join(a.state, "sources.list") }
+
+// makeState makes the files below state.
+func (a *apt) makeState() error {
+	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(a.state, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if a.release == "" {
+		return nil
+	}
+	const source = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian %s main\n"
+	return os.WriteFile(a.sources(), fmt.Appendf(nil, source, a.release), 0o644)
 }
 
 // refresh runs apt-get update, once.
@@ -37,12 +62,10 @@ func (a *apt) refresh() error {
 		return fmt.Errorf("the package lists were just refreshed")
 	}
 	a.refreshed = true
-	if os.Geteuid() != 0 {
-		a.private = true
-		for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
-			if err := os.MkdirAll(filepath.Join(a.state, dir), 0o755); err != nil {
-				return err
-			}
+	a.private = os.Geteuid() != 0
+	if a.private || a.release != "" {
+		if err := a.makeState(); err != nil {
+			return err
 		}
 	}
 	a.log("refreshing the package lists")

@@ -19,12 +19,13 @@ var emptyDirs = []string{
 	"var/lib/nfs/rpc_pipefs", "var/lib/nfs/v4recovery",
 }
 
-// libDirs are searched in this order. In the guest all libraries are in the first directory.
+// libDirs of a sysroot are searched in this order.
 var libDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib"}
 
 type initrd struct {
 	*archive
 	sysroot string
+	libs    string // the guest's directory of libraries
 }
 
 func (b *builder) writeInitrd(sysroot, linux string, siw siwModules) error {
@@ -34,7 +35,7 @@ func (b *builder) writeInitrd(sysroot, linux string, siw siwModules) error {
 	}
 	defer f.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
-	in := &initrd{archive: newArchive(w), sysroot: sysroot}
+	in := &initrd{archive: newArchive(w), sysroot: sysroot, libs: libDirs[0]}
 	for _, d := range emptyDirs {
 		in.dir(d)
 	}
@@ -94,7 +95,7 @@ func (in *initrd) programs() error {
 			return err
 		}
 	}
-	for _, name := range rxeProvider {
+	for _, name := range plugins {
 		text, err := os.ReadFile(filepath.Join(in.sysroot, name))
 		if err != nil {
 			return err
@@ -143,7 +144,7 @@ func (in *initrd) needed(file string) error {
 }
 
 func (in *initrd) library(lib string) error {
-	to := path.Join(libDirs[0], lib)
+	to := path.Join(in.libs, lib)
 	if in.has(to) || in.has(path.Join("lib64", lib)) {
 		return nil
 	}

@@ -31,6 +31,7 @@ var packages = []string{
 	"libtirpc3", "libudev1", "libuuid1", "libwrap0", "libxtables12", "libzstd1", "zlib1g",
 	"ibverbs-providers", "ibverbs-utils", "libibumad3", "libibverbs1", "libnl-3-200", "libnl-route-3-200",
 	"libpci3", "librdmacm1", "perftest", "rdmacm-utils",
+	"krb5-user", "libgssrpc4", "libkadm5srv-mit12", "libkdb5-10",
 }
 
 // programs are copied into the guest with their libraries. Busybox has all other programs.
@@ -40,6 +41,7 @@ var programs = []string{
 	"sbin/mke2fs", "bin/setfacl", "bin/getfacl", "usr/sbin/setquota", "sbin/tc",
 	"usr/bin/ibv_devinfo", "usr/bin/ibv_rc_pingpong", "usr/bin/ibv_uc_pingpong", "usr/bin/ibv_ud_pingpong", "usr/bin/rping", "usr/bin/udaddy", "usr/bin/ucmatose", "usr/bin/mckey",
 	"usr/bin/ib_send_bw", "usr/bin/ib_write_bw", "usr/bin/ib_read_lat",
+	"usr/sbin/rpc.gssd", "usr/sbin/rpc.svcgssd", "usr/bin/kinit", "usr/bin/klist", "usr/bin/kdestroy",
 }
 
 // rdmaTool has moved between releases of iproute2; the first existing path is used.
@@ -48,9 +50,12 @@ var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
 // dlopened libraries are not named in any ELF header.
 var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 
-// rxeProvider are libibverbs' files for rxe: the file with the driver library's name, and the
-// library.
-var rxeProvider = []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"}
+// plugins are copied as they are: libibverbs' files for rxe, which are the file with the driver
+// library's name and the library, and the library with which rpc.svcgssd maps principals to users.
+var plugins = []string{
+	"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
+	"usr/lib/x86_64-linux-gnu/libnfsidmap/nsswitch.so",
+}
 
 // modules are modules of the stock kernel; their dependencies are added.
 var modules = []string{
@@ -59,6 +64,7 @@ var modules = []string{
 	"veth", "sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
 	"brd", "loop", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
+	"tls", "gcm", "ghash-clmulni-intel", "aesni-intel", "rpcsec_gss_krb5", "cts", "cmac", "sha1-ssse3", "sha256-ssse3", "sha512-ssse3",
 }
 
 //go:embed rootfs
@@ -68,7 +74,7 @@ var rootfs embed.FS
 // image of another recipe.
 func recipeHash() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "layout 2 %q %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, rxeProvider, modules, raceFix)
+	fmt.Fprintf(h, "layout 3 %q %q %q %q %q %q %q", packages, programs, rdmaTool, dlopened, plugins, modules, raceFix)
 	fs.WalkDir(rootfs, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			b, _ := rootfs.ReadFile(path)

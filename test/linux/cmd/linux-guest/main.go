@@ -26,12 +26,13 @@ import (
 
 var (
 	series = flag.String("kernel", image.Series[0], "kernel `series`: 6.1 or 6.12")
+	tlshd  = flag.Bool("tlshd", false, "the image with tlshd, for TLS on 6.12")
 	siw    = flag.String("siw", string(guest.Fixed), "for knfsd, the driver: stock or fixed (of siw), or rxe")
 )
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed|rxe] build | shell | run FILE | knfsd | beside [ROUNDS]")
+		fmt.Fprintln(os.Stderr, "usage: linux-guest [-kernel 6.1|6.12] [-siw stock|fixed|rxe] [-tlshd] build | shell | run FILE | knfsd | beside [ROUNDS]")
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +49,11 @@ func main() {
 }
 
 func command(ctx context.Context, name string) error {
-	img, err := image.Get(ctx, *series, func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+	log := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	img, err := image.Get(ctx, *series, log)
+	if err == nil && *tlshd {
+		img, err = img.WithTLSHD(ctx, log)
+	}
 	if err != nil {
 		return err
 	}
