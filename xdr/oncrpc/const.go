@@ -83,7 +83,8 @@ var authNames = [...]string{0: "AUTH_OK", 1: "AUTH_BADCRED", 2: "AUTH_REJECTEDCR
 // Flavor is an authentication flavor.
 type Flavor uint32
 
-// The named flavors; the server supports AUTH_SYS and AUTH_NONE.
+// The named flavors. A message has FlavorGSS where a configuration or an NFS flavor list has one of
+// the pseudo-flavors, which also name mechanism and service (RFC 2623 §2.3.1).
 const (
 	FlavorNone  Flavor = 0
 	FlavorSys   Flavor = 1
@@ -91,9 +92,20 @@ const (
 	FlavorDH    Flavor = 3
 	FlavorGSS   Flavor = 6
 	FlavorTLS   Flavor = 7 // RFC 9289
+
+	FlavorKrb5  Flavor = 390003 // Kerberos 5, header only
+	FlavorKrb5i Flavor = 390004 // with integrity
+	FlavorKrb5p Flavor = 390005 // with privacy
 )
 
-func (f Flavor) String() string { return nameOf(flavorNames[:], uint32(f), "auth_flavor") }
+func (f Flavor) String() string {
+	if f >= FlavorKrb5 && f <= FlavorKrb5p {
+		return krb5Names[f-FlavorKrb5]
+	}
+	return nameOf(flavorNames[:], uint32(f), "auth_flavor")
+}
+
+var krb5Names = [...]string{"krb5", "krb5i", "krb5p"}
 
 var flavorNames = [...]string{0: "AUTH_NONE", 1: "AUTH_SYS", 2: "AUTH_SHORT", 3: "AUTH_DH", 6: "RPCSEC_GSS", 7: "AUTH_TLS"}
 

@@ -165,6 +165,8 @@ func TestStrings(t *testing.T) {
 		Call.String(): "CALL", Success.String(): "SUCCESS", SystemErr.String(): "SYSTEM_ERR", AcceptStat(6).String(): "accept_stat(6)",
 		AuthError.String(): "AUTH_ERROR", AuthTooWeak.String(): "AUTH_TOOWEAK", GSSCtxProblem.String(): "RPCSEC_GSS_CTXPROBLEM",
 		AuthStat(8).String(): "auth_stat(8)", FlavorGSS.String(): "RPCSEC_GSS", Flavor(4).String(): "auth_flavor(4)",
+		FlavorKrb5.String(): "krb5", FlavorKrb5i.String(): "krb5i", FlavorKrb5p.String(): "krb5p", Flavor(390006).String(): "auth_flavor(390006)",
+		Flavor(390002).String(): "auth_flavor(390002)",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
