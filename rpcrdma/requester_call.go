@@ -17,6 +17,9 @@ type Call struct {
 	// Msg is the encoded RPC call, XID first. Its items are the arguments that may travel as Read
 	// chunks. Msg stays the caller's: after Do nothing reads it.
 	Msg chunks.Message
+	// Whole: no item of Msg travels in a chunk; a call that is too long moves as a whole (RFC 8166
+	// §6.1).
+	Whole bool
 	// Sink receives the result item; nil when there is none.
 	Sink []byte
 	// MaxReply is the reply's largest stream in bytes, without the item of Sink.
@@ -153,7 +156,7 @@ func (rq *requester) repost(k *Call) {
 func (rq *requester) recycle(k *Call) {
 	k.Msg, k.Reply = chunks.Message{}, chunks.Message{}
 	k.Sink, k.MaxReply, k.Expired, k.TooEarly = nil, 0, nil, nil
-	k.offered, k.Waited = false, 0
+	k.offered, k.Whole, k.Waited = false, false, 0
 	k.hdr.reset()
 	clear(k.sgl)
 	k.wr[0] = rnic.SendWR{}

@@ -28,8 +28,12 @@ func (k *Call) prepare(t Thresholds) error {
 	if len(k.Msg.Items) > maxItems {
 		return ErrTooLarge
 	}
+	stream := len(k.Msg.Stream)
+	if k.Whole {
+		stream = k.Msg.FullLen()
+	}
 	plan, err := chunks.PlanCall(chunks.CallSizes{
-		Stream: len(k.Msg.Stream), Items: k.Msg.FullLen() - len(k.Msg.Stream),
+		Stream: stream, Items: k.Msg.FullLen() - stream,
 		ItemSegments: len(k.Msg.Items), LongSegments: 1,
 		MaxReply: k.MaxReply, Sink: len(k.Sink), SinkSegments: 1, ReplySegments: 1,
 		CallThreshold: t.Send, ReplyThreshold: t.Recv,

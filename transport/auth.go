@@ -12,13 +12,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Cred is a caller's credential: AUTH_NONE or AUTH_SYS (RFC 5531 §8.2, appendix A).
+// Cred is a caller's credential: AUTH_NONE, AUTH_SYS (RFC 5531 §8.2, appendix A), or what a
+// SecurityFlavor has established.
 type Cred struct {
-	Flavor  oncrpc.Flavor // oncrpc.FlavorNone or oncrpc.FlavorSys
+	// Flavor is oncrpc.FlavorNone, FlavorSys, or an inbound RPCSEC_GSS call's pseudo-flavor
+	// (oncrpc.FlavorKrb5).
+	Flavor  oncrpc.Flavor
 	Machine string
 	UID     uint32
 	GID     uint32
-	GIDs    []uint32 // at most 16
+	GIDs    []uint32 // at most 16 in AUTH_SYS
+	// Principal is the name that RPCSEC_GSS has authenticated ("alice@EXAMPLE.ORG"); otherwise "".
+	// UID, GID and GIDs are then the server's own for that name.
+	Principal string
 }
 
 // SysCred returns this process's AUTH_SYS credential.
@@ -55,14 +61,17 @@ func (c *Cred) body() []byte {
 
 // An Auth is an encoded credential, for one caller's calls by Client.CallAs. It is immutable and
 // safe for concurrent use.
-type Auth struct{ opaque oncrpc.OpaqueAuth }
+type Auth struct {
+	opaque  oncrpc.OpaqueAuth
+	session Session // instead of opaque, if not nil
+}
 
 // NewAuth encodes a credential.
 func NewAuth(c Cred) *Auth {
-	return &Auth{oncrpc.OpaqueAuth{Flavor: c.Flavor, Body: c.body()}}
+	return &Auth{opaque: oncrpc.OpaqueAuth{Flavor: c.Flavor, Body: c.body()}}
 }
 
-// authenticate checks credential and verifier.
+// authenticate checks a credential of AUTH_NONE or AUTH_SYS, and its verifier.
 func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthStat {
 	switch h.Cred.Flavor {
 	case oncrpc.FlavorNone:
@@ -73,9 +82,6 @@ func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthS
 			return oncrpc.AuthBadCred
 		}
 		c.Cred = cred
-	default:
-		// The client may start over with a supported flavour.
-		return oncrpc.AuthRejectedCred
 	}
 	// Both flavours use a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
 	if h.Verf.Flavor != oncrpc.FlavorNone {

@@ -44,6 +44,8 @@ type Call struct {
 	args   xdr.Decoder
 	res    xdr.Encoder
 
+	secure callSecurity
+
 	chunkFault bool       // arguments were in forbidden chunks: ERR_CHUNK
 	dup        *drcEntry  // the entry that stores this call's reply
 	running    drcEntry   // a NoOverlap call's entry
@@ -98,6 +100,7 @@ func (c *Call) recycle() {
 	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
 	c.lane, c.queue, c.running.from = 0, nil, nil
+	c.secure.clear()
 	c.standing, c.here, c.turn, c.run = standsArrived, nil, nil, 0
 	c.RDMA, c.Distinct, c.chunkFault, c.ownLoop, c.more = false, false, false, false, false
 	callPool.Put(c)
@@ -141,7 +144,7 @@ const minDeferredItem = 32 << 10
 // TakesDeferredItem reports whether the n bytes of the reply's first item may be read at send
 // time (mem.DeferredRead), and whether that pays off.
 func (c *Call) TakesDeferredItem(n int) bool {
-	if n < minDeferredItem {
+	if n < minDeferredItem || c.secure.state.covers() {
 		return false
 	}
 	req := c.via.request(c)

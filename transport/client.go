@@ -26,6 +26,7 @@ type Proc struct {
 // ClientConfig configures a Client. The zero value suits most programs.
 type ClientConfig struct {
 	Cred    Cred
+	Auth    *Auth  // instead of Cred, if not nil
 	Service string // the server's name in errors: "nfs"; "": "rpc"
 	// CallTimeout bounds one call with all its retransmissions; 0: 60 s; Hard: unlimited, like a
 	// hard mount. A context may end the call earlier.
@@ -150,6 +151,9 @@ func (noAnswer) Timeout() bool { return true }
 func newClient(cfg ClientConfig, addr string) *Client {
 	cfg.setDefaults()
 	c := &Client{cfg: cfg, auth: *NewAuth(cfg.Cred)}
+	if cfg.Auth != nil {
+		c.auth = *cfg.Auth
+	}
 	c.addr.Store(&addr)
 	c.xid.Store(rand.Uint32())
 	c.closing, c.end = context.WithCancel(context.Background())
@@ -196,7 +200,7 @@ func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.
 	return c.CallAs(ctx, nil, p, args, res, sink, extra)
 }
 
-// CallAs is Call with as instead of ClientConfig.Cred; nil: ClientConfig.Cred.
+// CallAs is Call with as instead of the ClientConfig's Cred or Auth; nil: that.
 func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
 	_, err := c.CallAnswer(ctx, as, p, args, res, sink, extra)
 	return err
@@ -211,7 +215,8 @@ func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Mar
 	if as == nil {
 		as = &c.auth
 	}
-	k.proc, k.cred, k.args, k.res, k.sink = p, as.opaque, args, res, sink
+	k.proc, k.args, k.res, k.sink = p, args, res, sink
+	k.cred, k.secure.session = as.opaque, as.session
 	k.maxReply = p.MaxReply + extra
 	if c.cfg.Observe != nil || c.cfg.CallTimeout != Hard {
 		k.begun = now()
@@ -249,7 +254,7 @@ func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error)
 // newOutCall returns a call with a new XID.
 func (c *Client) newOutCall() *outCall {
 	k := outCallPool.Get().(*outCall)
-	k.xid, k.answers = c.xid.Add(1), &c.answers
+	k.xid, k.xids, k.answers = c.xid.Add(1), &c.xid, &c.answers
 	return k
 }
 

@@ -24,6 +24,8 @@ type outCall struct {
 	sink     []byte
 	maxReply int
 	answers  *atomic.Uint64 // the Client's count of replies
+	xids     *atomic.Uint32 // the Client's last XID
+	secure   clientSecurity
 	callWatch
 
 	callHeader  oncrpc.CallHeader
@@ -54,7 +56,8 @@ func newOutCallPool() *sync.Pool {
 
 // recycle drops all references to the caller's data.
 func (k *outCall) recycle() {
-	k.proc, k.args, k.res, k.sink, k.answers = nil, nil, nil, nil, nil
+	k.proc, k.args, k.res, k.sink, k.answers, k.xids = nil, nil, nil, nil, nil, nil
+	k.secure.clear()
 	k.cred, k.callHeader, k.replyHeader = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
 	k.callWatch = callWatch{}
 	k.enc.Reset(nil)
@@ -95,6 +98,13 @@ func (k *outCall) tooEarly() bool {
 // connection loses nothing, so a call never ends its connection; watchServer does that. Unlike a
 // child context, the timer costs no allocation.
 func (k *outCall) attempt(ctx context.Context, l clientConn, until time.Time) error {
+	if k.secure.session != nil {
+		return k.attemptSecured(ctx, l, until)
+	}
+	return k.attemptOnce(ctx, l, until)
+}
+
+func (k *outCall) attemptOnce(ctx context.Context, l clientConn, until time.Time) error {
 	k.arm(until)
 	err := l.roundTrip(ctx, k)
 	if err != nil && ctx.Err() != nil && isLost(err) {
@@ -109,14 +119,22 @@ func isLost(err error) bool {
 }
 
 // encode encodes the call into buf[:0].
-func (k *outCall) encode(buf []byte) {
+func (k *outCall) encode(buf []byte) (err error) {
 	k.enc.Reset(buf)
 	k.callHeader = oncrpc.CallHeader{XID: k.xid, Prog: k.proc.Prog, Vers: k.proc.Vers, Proc: k.proc.Proc, Cred: k.cred}
-	k.callHeader.EncodeXDR(&k.enc)
-	if k.args != nil {
+	if k.secure.state.By == nil {
+		k.callHeader.EncodeXDR(&k.enc)
+	} else {
+		k.signHeader()
+	}
+	switch {
+	case k.secure.state.covers():
+		err = k.encodeSealed()
+	case k.args != nil:
 		k.args.EncodeXDR(&k.enc)
 	}
 	k.size = k.enc.Len() + itemBytes(k.enc.Items())
+	return err
 }
 
 // decode decodes the reply: the header and, for a successful call, the results. reduced means that
@@ -131,7 +149,13 @@ func (k *outCall) decode(stream []byte, items []xdr.Item, reduced bool) error {
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
 	}
+	if err := k.checkVerifier(); err != nil {
+		return err
+	}
 	if err := k.status(); err != nil {
+		return err
+	}
+	if err := k.openResults(); err != nil {
 		return err
 	}
 	if k.res == nil {

@@ -78,11 +78,14 @@ func (l *rdmaClientConn) close(error) error { return l.conn.Close() }
 func (l *rdmaClientConn) roundTrip(ctx context.Context, k *outCall) error {
 	r := l.conn.NewCall()
 	defer r.Release()
-	k.encode(r.Scratch())
+	if err := k.encode(r.Scratch()); err != nil {
+		return err
+	}
 	r.Msg = chunks.Message{Stream: k.enc.Bytes(), Items: k.enc.Items()}
-	r.Sink = k.sink
+	maxReply, sink := k.room()
+	r.Sink, r.Whole = sink, k.secure.state.covers()
 	r.Expired, r.TooEarly = k.expired.C, k.tooEarlyFunc
-	r.MaxReply = max(oncrpc.ReplySize+k.maxReply, replyHeaderMax)
+	r.MaxReply = max(maxReply, replyHeaderMax)
 	since := k.since()
 	err := l.conn.Do(ctx, r)
 	k.sentAt(since.Add(r.Waited))

@@ -73,7 +73,8 @@ func (c *Client) dialUsable(ctx context.Context) (clientConn, error) {
 func (c *Client) try(ctx context.Context, l clientConn, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler) error {
 	k := c.newOutCall()
 	defer k.recycle()
-	k.proc, k.cred, k.args, k.res, k.maxReply = p, c.auth.opaque, args, res, p.MaxReply
+	k.proc, k.args, k.res, k.maxReply = p, args, res, p.MaxReply
+	k.cred, k.secure.session = c.auth.opaque, c.auth.session
 	err := k.attempt(ctx, l, now().Add(c.cfg.RetryTimeout))
 	var lost *lostError
 	if errors.As(err, &lost) {

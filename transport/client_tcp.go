@@ -158,9 +158,11 @@ func (l *tcpClientConn) receiveLoop() {
 func (l *tcpClientConn) roundTrip(ctx context.Context, k *outCall) error {
 	t := &k.tcp
 	t.buf = mem.Get(callSpace)
-	k.encode(t.buf.B)
+	err := k.encode(t.buf.B)
 	t.size = recordSize(&k.enc)
-	err := l.exchange(ctx, k)
+	if err == nil {
+		err = l.exchange(ctx, k)
+	}
 	if err == nil {
 		err = k.decode(t.rec.B, nil, false)
 	}

@@ -18,6 +18,7 @@ type dispatcher struct {
 	log      *RateLog
 	observer Observer // may be nil
 	refused  refusalCounts
+	security []SecurityFlavor
 }
 
 // serve handles a call with the whole message in args, with detached items. If c.here is set, the
@@ -47,13 +48,14 @@ func (s *dispatcher) admit(c *Call, p *peer) bool {
 		c.via.rejectChunks(c)
 		return false
 	}
+	if !s.open(c) {
+		return false
+	}
 	// Before the duplicate cache: an unauthorized caller MUST NOT get another caller's reply. NULL
 	// is open to all, to check whether the server is there (RFC 5531 §12.1).
 	if c.header.Proc != 0 && c.prog.Authorize != nil {
 		if stat := c.prog.Authorize(c); stat != oncrpc.AuthOK {
-			s.refused.count(refusedAuth)
-			c.deny(stat)
-			return false
+			return s.denyAuth(c, stat)
 		}
 	}
 	// Ask for the lane after authorization: until then the arguments are untrusted.
@@ -78,7 +80,7 @@ func (s *dispatcher) shed(c *Call) {
 		if s.observer != nil {
 			w.tell(s.observer, c, nil)
 		}
-		c.via.reply(c)
+		c.send()
 		c = next
 	}
 }
@@ -117,24 +119,28 @@ func (s *dispatcher) header(c *Call, p *peer) bool {
 		c.answer(oncrpc.ReplyHeader{Denied: true, Reject: oncrpc.RPCMismatch, Low: oncrpc.RPCVersion, High: oncrpc.RPCVersion})
 		return false
 	case oncrpc.ErrCred:
-		s.refused.count(refusedAuth)
-		c.deny(oncrpc.AuthBadCred)
-		return false
+		return s.denyAuth(c, oncrpc.AuthBadCred)
 	case oncrpc.ErrVerf:
-		s.refused.count(refusedAuth)
-		c.deny(oncrpc.AuthBadVerf)
-		return false
+		return s.denyAuth(c, oncrpc.AuthBadVerf)
 	default:
 		s.refused.count(refusedHeader)
 		c.via.drop(c)
 		return false
 	}
+	if f := h.Cred.Flavor; f != oncrpc.FlavorNone && f != oncrpc.FlavorSys {
+		return s.authenticateBy(c, h) && s.route(c, h)
+	}
 	if stat := c.authenticate(h, &p.creds); stat != oncrpc.AuthOK {
-		s.refused.count(refusedAuth)
-		c.deny(stat)
-		return false
+		return s.denyAuth(c, stat)
 	}
 	return s.route(c, h)
+}
+
+// denyAuth denies and counts the call, and returns false.
+func (s *dispatcher) denyAuth(c *Call, stat oncrpc.AuthStat) bool {
+	s.refused.count(refusedAuth)
+	c.deny(stat)
+	return false
 }
 
 // route finds the procedure, or answers with an error.
@@ -148,7 +154,10 @@ func (s *dispatcher) route(c *Call, h *oncrpc.CallHeader) bool {
 		s.refused.count(refusedProgram)
 		c.accept(oncrpc.ProgUnavail)
 	default:
-		if c.prog, c.proc = prog, prog.procedure(h.Proc); c.proc != nil {
+		if c.prog, c.proc = prog, prog.procedure(h.Proc); c.secure.control != nil {
+			c.proc = c.secure.control
+		}
+		if c.proc != nil {
 			return true
 		}
 		s.refused.count(refusedProcedure)
@@ -174,7 +183,12 @@ func (c *Call) startReply(h *oncrpc.ReplyHeader) {
 	// A procedure may have failed halfway: a reply has either results or an error status.
 	c.res.Truncate(0)
 	h.XID = c.XID
+	covered := c.startVerifier(h)
 	h.EncodeXDR(&c.res)
+	if covered {
+		c.secure.state.By.Reserve(&c.secure.state, &c.res)
+	}
+	c.secure.results = c.res.Len()
 }
 
 // run runs the procedure and ends the call. It returns the queue in which the call holds a share
@@ -215,7 +229,7 @@ func (s *dispatcher) run(c *Call) *connQueue {
 		c.refuse(err)
 		return l
 	}
-	c.via.reply(c)
+	c.send()
 	return l
 }
 

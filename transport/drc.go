@@ -25,15 +25,16 @@ const (
 
 // A drcKey identifies a call, except for its connection: a copy comes over another one, by any
 // transport (origin.repeatedBy). Address and user identify the client: other users on its machine
-// MUST NOT get replies to calls that they could not make. The credential's bytes include the
-// client's own name, which distinguishes hosts behind one address. The checksum detects XIDs
-// reused for another call. Checksum and length cover the arguments before chunks were removed,
-// because a copy may come over the other transport, or with other chunks.
+// MUST NOT get replies to calls that they could not make. AUTH_SYS's bytes include the client's own
+// name, which distinguishes hosts behind one address. RPCSEC_GSS's bytes differ in each copy, so
+// the key has the principal instead, and the flavor names the reply's protection. The checksum
+// detects XIDs reused for another call. Checksum and length cover the arguments before chunks were
+// removed, because a copy may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
 	owner                 Owner
 	flavor                uint32
-	cred                  uint64 // hash of the credential's body
+	cred                  uint64 // hash of the credential's body, or of the principal
 	xid, prog, vers, proc uint32
 	length                int
 	sum                   uint64
@@ -59,7 +60,7 @@ type drcEntry struct {
 	from    *origin // the newest copy's
 	passing bool    // the entry is in its call and in drc.running, until the call ends
 	done    bool
-	reply   []byte
+	reply   []byte // the plain results; each copy's reply is protected on its own
 	at      time.Time
 	waiter  *Call // the newest duplicate, answered together with the original
 	// The next entry for the key, from another connection; for passing entries, in the bucket.
@@ -103,7 +104,11 @@ func (d *drc) close() {
 func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
-	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), cred: maphash.Bytes(d.seed, h.Cred.Body),
+	cred := maphash.Bytes(d.seed, h.Cred.Body)
+	if c.secure.state.By != nil {
+		cred = maphash.String(d.seed, c.Cred.Principal)
+	}
+	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), cred: cred,
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
@@ -128,7 +133,7 @@ func (d *drc) admit(c *Call, p *peer) bool {
 // An admission is the decision that a call runs, or that it is a duplicate.
 type admission struct {
 	runs    bool
-	reply   []byte // of the original
+	reply   []byte // results of the original
 	dropped *Call  // to drop: the replaced waiting duplicate, or the call itself
 }
 
@@ -139,8 +144,7 @@ func (d *drc) settle(c *Call, a admission) bool {
 		return true
 	case a.reply != nil:
 		d.replayed.Add(1)
-		c.res.Raw(a.reply)
-		c.via.reply(c)
+		c.replay(a.reply)
 		return false
 	}
 	d.joined.Add(1)
@@ -213,11 +217,10 @@ func (d *drc) finish(c *Call, success bool) (again *Call) {
 	if e.passing {
 		w = d.running.remove(e)
 	} else {
-		w = d.keep(e, c.res.Bytes())
+		w = d.keep(e, c.results())
 	}
 	if w != nil {
-		w.res.Raw(c.res.Bytes())
-		w.via.reply(w)
+		w.replay(c.results())
 	}
 	return nil
 }

@@ -408,7 +408,7 @@ func TestCopyTakesThePlaceOfACall(t *testing.T) {
 		call := func() (*Call, bool) {
 			c := getCall(from)
 			from.calls.tryEnter()
-			c.proc, c.header.XID = proc, 7
+			c.proc, c.header.XID, c.XID = proc, 7, 7
 			c.args.Reset(make([]byte, 200), nil)
 			c.res.Reset(make([]byte, 0, 64))
 			return c, d.admit(c, &from.peer)
@@ -424,10 +424,12 @@ func TestCopyTakesThePlaceOfACall(t *testing.T) {
 		if _, waits := call(); waits {
 			t.Fatalf("idempotent %v: a copy runs beside the one that has taken the place", idempotent)
 		}
+		second.startReply(&oncrpc.ReplyHeader{})
+		header := string(second.res.Bytes())
 		second.res.Raw([]byte("done"))
 		d.finish(second, true)
-		if got := <-from.ends; got.how != "reply" || string(got.reply) != "done" {
-			t.Errorf("idempotent %v: the other copy: %s %q", idempotent, got.how, got.reply)
+		if got := <-from.ends; got.how != "reply" || string(got.reply) != header+"done" {
+			t.Errorf("idempotent %v: the other copy: %s %q, want the reply %q", idempotent, got.how, got.reply, header+"done")
 		}
 		last, runs := call()
 		if runs != idempotent { // a reply is kept for the others only

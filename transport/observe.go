@@ -94,6 +94,7 @@ const (
 	refusedSetUp
 	refusedHeader
 	refusedAuth
+	refusedReplay
 	refusedProgram
 	refusedProcedure
 	refusedChunks
@@ -108,6 +109,7 @@ var refusalNames = [refusals]string{
 	refusedSetUp:     "connection_setup",
 	refusedHeader:    "rpc_header",
 	refusedAuth:      "authentication",
+	refusedReplay:    "gss_replay",
 	refusedProgram:   "program_unavailable",
 	refusedProcedure: "procedure_unavailable",
 	refusedChunks:    "chunks",

@@ -48,6 +48,8 @@ type ServerConfig struct {
 	// read. If Owner takes more than some seconds, the connection is closed. nil: ask this
 	// machine's kernel.
 	Owner func(local, remote netip.AddrPort) Owner
+	// Security has the flavors besides AUTH_NONE and AUTH_SYS that clients may use.
+	Security []SecurityFlavor
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
 	// Logger gets lines for an operator: connections refused or closed, waiting calls, panics. A
@@ -134,6 +136,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		hosts:     map[netip.Prefix]*host{},
 	}
 	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{Logger: cfg.Logger}, cfg.Observer
+	s.security = cfg.Security
 	s.pool.run, s.pool.shed, s.pool.stalled = s.turn, s.shed, s.warnStalled
 	s.pool.clock = lead.NewClock(lead.Tick)
 	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))

@@ -313,11 +313,7 @@ func (t *tcpConn) buffer(c *Call, n int) []byte {
 func (t *tcpConn) reply(c *Call) {
 	// The leader must not write a long reply: a client may read slowly, or may itself be writing a
 	// call, so a follower must keep receiving.
-	if c.leads() && c.standing != standsArrived && recordSize(&c.res) > tcpWindow {
-		c.beginRun()
-		c.here.lead.Busy(c.run)
-		c.here = nil
-	}
+	c.moveLarge()
 	later := c.leads()
 	var batch []*Call
 	t.mu.Lock()

@@ -68,6 +68,9 @@ func (d *Decoder) CheckLimit(n, limit int) {
 // Offset returns the number of bytes read so far.
 func (d *Decoder) Offset() int { return d.off }
 
+// Before returns the bytes of the stream before the position. It aliases the stream.
+func (d *Decoder) Before() []byte { return d.b[:d.off:d.off] }
+
 // Remaining is the number of unread bytes.
 func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 
