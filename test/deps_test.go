@@ -91,6 +91,7 @@ var exactly = map[string][]string{
 	"cmd/internal/audit":     {"nfsserver", "xdr/nfs3", "xdr/nfsacl3"},
 	"cmd/internal/cli":       {"internal/similar"},
 	"cmd/internal/child":     nil,
+	"cmd/internal/ccache":    nil,
 	"cmd/internal/logto":     nil,
 	"cmd/internal/figures":   nil,
 	"cmd/internal/top":       {"cmd/internal/control", "cmd/internal/figures", "cmd/internal/text"},

@@ -1,0 +1,97 @@
+// Reading one cache: the checks on the open file.
+
+package ccache
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of one search: the bytes of a cache, and the names read from one directory.
+const (
+	maxSize  = 1 << 20
+	maxNames = 1 << 16
+)
+
+// openFlags open without following a link in the last component. Without O_NONBLOCK, a user's FIFO
+// would block the process.
+const openFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+
+// read reads a user's cache.
+func read(name string, uid uint32) (Cache, error) {
+	return readFrom(unix.AT_FDCWD, name, name, uid)
+}
+
+// readAt reads a file of an open directory.
+func readAt(d *os.File, base string, uid uint32) (Cache, error) {
+	return readFrom(int(d.Fd()), base, filepath.Join(d.Name(), base), uid)
+}
+
+// readFrom opens a path below a directory, checks the file, and reads it.
+func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
+	fd, err := unix.Openat(dirfd, at, openFlags, 0)
+	if err == unix.ELOOP {
+		return Cache{}, fmt.Errorf("%s: not read: it is a symbolic link", name)
+	}
+	if err != nil {
+		return Cache{}, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil {
+		err = check(name, st, uid, st.Mode().IsRegular(), "a regular file")
+	}
+	if err != nil {
+		return Cache{}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return Cache{}, err
+	}
+	if len(data) > maxSize {
+		return Cache{}, fmt.Errorf("%s: not read: it is larger than %d bytes", name, maxSize)
+	}
+	return Cache{Name: "FILE:" + name, Data: data, Modified: st.ModTime()}, nil
+}
+
+// openDir opens a user's directory of caches.
+func openDir(name string, uid uint32) (*os.File, error) {
+	fd, err := unix.Open(name, openFlags|unix.O_DIRECTORY, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		return nil, fmt.Errorf("%s: not read: it is no directory", name)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	d := os.NewFile(uintptr(fd), name)
+	st, err := d.Stat()
+	if err == nil {
+		err = check(name, st, uid, st.IsDir(), "a directory")
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// check returns an error for a file that the user does not own alone.
+func check(name string, st fs.FileInfo, uid uint32, right bool, kind string) error {
+	owner := st.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !right:
+		return fmt.Errorf("%s: not read: it is not %s", name, kind)
+	case owner != uid:
+		return fmt.Errorf("%s: not read: it belongs to uid %d, not to %d", name, owner, uid)
+	case st.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s: not read: others may write it (mode %04o): chmod 600", name, st.Mode().Perm())
+	}
+	return nil
+}
