@@ -25,8 +25,10 @@ type Call struct {
 	Remote net.Addr
 	Owner  Owner // of the connection's peer end
 	RDMA   bool
-	XID    uint32
-	Cred   Cred
+	// Channel is the connection's protection when the call arrived.
+	Channel Channel
+	XID     uint32
+	Cred    Cred
 	// Memo stores the program's knowledge about the connection, for later calls. Several calls may
 	// use Memo concurrently; all values have one type. nil: no connection, as over UDP, where
 	// clients share a socket.
@@ -97,7 +99,7 @@ func getCall(via carrier) *Call {
 func (c *Call) recycle() {
 	c.args.Reset(nil, nil)
 	c.res.Reset(nil)
-	c.Ctx, c.Remote, c.Owner, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Cred{}, nil, oncrpc.CallHeader{}
+	c.Ctx, c.Remote, c.Owner, c.Channel, c.Cred, c.Memo, c.header = nil, nil, Owner{}, Channel{}, Cred{}, nil, oncrpc.CallHeader{}
 	c.via, c.prog, c.proc, c.dup, c.next = nil, nil, nil, nil, nil
 	c.lane, c.queue, c.running.from = 0, nil, nil
 	c.secure.clear()

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"container/list"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -246,7 +247,12 @@ type peer struct {
 	origin *origin
 	creds  credCache
 	memo   *atomic.Value // Call.Memo; nil if several clients share a socket
+	// secure is set by a handshake, before the first call over TLS; nil: in clear.
+	secure atomic.Pointer[tls.ConnectionState]
 }
+
+// channel returns the connection's present protection.
+func (p *peer) channel() Channel { return Channel{TLS: p.secure.Load()} }
 
 func (p *peer) init(remote net.Addr) {
 	p.addr = addrOf(remote)

@@ -35,7 +35,7 @@ func (s *dispatcher) serve(c *Call, p *peer) (leads bool) {
 // admit finds a call's procedure and authorizes it. false: the call has been answered or dropped,
 // or waits for the original call.
 func (s *dispatcher) admit(c *Call, p *peer) bool {
-	c.Owner, c.Memo = p.owner, p.memo
+	c.Owner, c.Memo, c.Channel = p.owner, p.memo, p.channel()
 	items := c.args.ItemsLeft()
 	if !s.header(c, p) {
 		return false

@@ -32,6 +32,7 @@ type ConnInfo struct {
 	Opened   time.Time     // when the server accepted the connection
 	Idle     time.Duration // since the newest call, or since Opened without one
 	RDMA     *rpcrdma.Info // nil over TCP, and before an RDMA connection is accepted
+	Channel  Channel       // the connection's protection
 	Memo     any           // the connection's Call.Memo; nil: none
 }
 
@@ -62,12 +63,12 @@ func (s *Server) Conns() (list []ConnInfo, ended Traffic) {
 
 // describe implements serverConn.
 func (t *tcpConn) describe(i *ConnInfo) {
-	i.Remote, i.Memo = t.remote, t.peer.memo.Load()
+	i.Remote, i.Memo, i.Channel = t.remote, t.peer.memo.Load(), t.peer.channel()
 }
 
 // describe implements serverConn.
 func (r *rdmaConn) describe(i *ConnInfo) {
-	i.Remote, i.Memo, i.Provider = r.remote, r.peer.memo.Load(), r.provider
+	i.Remote, i.Memo, i.Provider, i.Channel = r.remote, r.peer.memo.Load(), r.provider, r.peer.channel()
 	r.mu.Lock()
 	conn := r.conn
 	r.mu.Unlock()

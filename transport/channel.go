@@ -1,0 +1,54 @@
+// Channels: how a connection protects its bytes.
+
+package transport
+
+import (
+	"crypto/tls"
+	"fmt"
+)
+
+// XprtSec is a connection's protection, in ascending order. The names are those of the Linux mount
+// option xprtsec.
+type XprtSec uint8
+
+const (
+	XprtNone XprtSec = iota // in clear
+	XprtTLS                 // TLS; the client has no verified certificate
+	XprtMTLS                // TLS; both ends have verified certificates
+)
+
+var xprtSecNames = [...]string{"none", "tls", "mtls"}
+
+func (s XprtSec) String() string {
+	if int(s) >= len(xprtSecNames) {
+		return fmt.Sprintf("xprtsec(%d)", uint8(s))
+	}
+	return xprtSecNames[s]
+}
+
+// ParseXprtSec returns the XprtSec with this name.
+func ParseXprtSec(name string) (XprtSec, error) {
+	for s, known := range xprtSecNames {
+		if name == known {
+			return XprtSec(s), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of none, tls, mtls", name)
+}
+
+// A Channel is a connection's protection, the same for all calls of the connection after its
+// handshake.
+type Channel struct {
+	TLS *tls.ConnectionState // nil: in clear; read only
+}
+
+// Level returns the protection. A client certificate counts only with a verified chain.
+func (c Channel) Level() XprtSec {
+	switch {
+	case c.TLS == nil:
+		return XprtNone
+	case len(c.TLS.VerifiedChains) == 0:
+		return XprtTLS
+	}
+	return XprtMTLS
+}
