@@ -1,4 +1,4 @@
-// One name: checks an existing target, then copies the source.
+// An existing target: whether it may be overwritten, and under which name it is written.
 
 package treecopy
 
@@ -8,82 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
-
-// isPermissionError reports whether an error is about missing permission.
-func isPermissionError(err error) bool {
-	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
-}
-
-// A job is one source, not a directory, and its target's name.
-type job struct {
-	from    Dir
-	src     Meta
-	srcText string
-	to      Dir
-	name    string
-	dstText string
-	fresh   bool // the target does not exist, because this run made its directory
-	top     bool // an operand
-	decided bool // old is set and is replaced, whatever its type
-
-	old     *Meta // the existing target; nil: none
-	inPlace bool  // old can only be written through the target's name
-}
-
-// copiesContent reports whether the job copies the source's bytes. Otherwise the job makes an
-// object of the source's type.
-func (r *Run) copiesContent(j *job) bool {
-	t := j.src.Mode.Type()
-	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
-}
-
-// entry runs a job and reports failures. It returns true if the target now exists or was to stay
-// unchanged.
-func (r *Run) entry(ctx context.Context, j *job) bool {
-	if j.name == "." {
-		return r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
-	}
-	if !j.fresh && !j.decided {
-		old, err := j.to.Lstat(ctx, j.name)
-		if err == nil {
-			j.old = &old
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return r.fail(ctx, "cannot stat "+r.quote(j.dstText), err)
-		}
-	}
-	mark := madeKey{j.to.Self().key(), j.name}
-	if j.old != nil && !j.decided {
-		proceed, ok := r.mayOverwrite(ctx, j, mark)
-		if !proceed {
-			return ok
-		}
-		j.decided = r.opt.RemoveDest
-		if j.old.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) && !j.decided {
-			done, ok := r.throughLink(ctx, j)
-			if !ok {
-				return false
-			}
-			defer done()
-		}
-	}
-	r.verbose(j.srcText, j.dstText)
-	ok := false
-	if r.opt.Preserve.Links && j.src.Nlink > 1 {
-		ok = r.linked(ctx, j)
-	} else {
-		_, ok = r.make(ctx, j)
-	}
-	if ok && j.top {
-		r.made[mark] = true
-	}
-	if ok {
-		r.recordMoved(j)
-	}
-	return ok
-}
 
 // mayOverwrite decides about an existing target, in cp(1)'s order: same file, -u, -n and -i,
 // mismatched types, a target of this run.
@@ -185,16 +110,4 @@ func (r *Run) throughLink(ctx context.Context, j *job) (done func(), ok bool) {
 	m.Name, m.followed = base, false
 	j.to, j.name, j.old = d, base, &m
 	return func() { d.Close() }, true
-}
-
-// make copies the source, whatever its type, and returns the target's attributes.
-func (r *Run) make(ctx context.Context, j *job) (Meta, bool) {
-	switch {
-	case r.copiesContent(j):
-		return r.copyFile(ctx, j)
-	case j.src.Mode.Type() == fs.ModeSymlink:
-		return r.copyLink(ctx, j)
-	default:
-		return r.copySpecial(ctx, j)
-	}
 }

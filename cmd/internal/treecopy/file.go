@@ -286,5 +286,10 @@ func (r *Run) writeTo(ctx context.Context, j *job, c *content, sink Sink) (Meta,
 // target.
 var errConsumed = errors.New("the directory does not let a new file take its place, and the source cannot be read again")
 
+// isPermissionError reports whether an error is about missing permission.
+func isPermissionError(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EINVAL)
+}
+
 // isLostWrites reports whether a server has restarted and needs the data again.
 func isLostWrites(err error) bool { return errors.Is(err, nfsclient.ErrLostWrites) }

@@ -1,4 +1,4 @@
-// A run: its operands, its destination, and which errors end it.
+// A run: its operands, its destination, the job for each name, and which errors end it.
 
 package treecopy
 
@@ -220,3 +220,89 @@ func (r *Run) copyOperand(ctx context.Context, src Operand, to Dir, name string)
 
 // dstText returns a target's path for messages.
 func (r *Run) dstText(to Dir, name string) string { return to.Text(name) }
+
+func (r *Run) verbose(src, dst string) {
+	if r.opt.Verbose != nil {
+		r.opt.Verbose(r.quote(src) + " -> " + r.quote(dst))
+	}
+}
+
+// A job is one source, not a directory, and its target's name.
+type job struct {
+	from    Dir
+	src     Meta
+	srcText string
+	to      Dir
+	name    string
+	dstText string
+	fresh   bool // the target does not exist, because this run made its directory
+	top     bool // an operand
+	decided bool // old is set and is replaced, whatever its type
+
+	old     *Meta // the existing target; nil: none
+	inPlace bool  // old can only be written through the target's name
+}
+
+// copiesContent reports whether the job copies the source's bytes. Otherwise the job makes an
+// object of the source's type.
+func (r *Run) copiesContent(j *job) bool {
+	t := j.src.Mode.Type()
+	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink
+}
+
+// entry runs a job and reports failures. It returns true if the target now exists or was to stay
+// unchanged.
+func (r *Run) entry(ctx context.Context, j *job) bool {
+	if j.name == "." {
+		return r.fail(ctx, "cannot overwrite directory "+r.quote(j.dstText)+" with non-directory", nil)
+	}
+	if !j.fresh && !j.decided {
+		old, err := j.to.Lstat(ctx, j.name)
+		if err == nil {
+			j.old = &old
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return r.fail(ctx, "cannot stat "+r.quote(j.dstText), err)
+		}
+	}
+	mark := madeKey{j.to.Self().key(), j.name}
+	if j.old != nil && !j.decided {
+		proceed, ok := r.mayOverwrite(ctx, j, mark)
+		if !proceed {
+			return ok
+		}
+		j.decided = r.opt.RemoveDest
+		if j.old.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) && !j.decided {
+			done, ok := r.throughLink(ctx, j)
+			if !ok {
+				return false
+			}
+			defer done()
+		}
+	}
+	r.verbose(j.srcText, j.dstText)
+	ok := false
+	if r.opt.Preserve.Links && j.src.Nlink > 1 {
+		ok = r.linked(ctx, j)
+	} else {
+		_, ok = r.make(ctx, j)
+	}
+	if ok && j.top {
+		r.made[mark] = true
+	}
+	if ok {
+		r.recordMoved(j)
+	}
+	return ok
+}
+
+// make copies the source, whatever its type, and returns the target's attributes.
+func (r *Run) make(ctx context.Context, j *job) (Meta, bool) {
+	switch {
+	case r.copiesContent(j):
+		return r.copyFile(ctx, j)
+	case j.src.Mode.Type() == fs.ModeSymlink:
+		return r.copyLink(ctx, j)
+	default:
+		return r.copySpecial(ctx, j)
+	}
+}

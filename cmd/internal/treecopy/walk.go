@@ -166,12 +166,6 @@ func (r *Run) dirPerm(m *Meta) fs.FileMode {
 	return m.Mode & (fs.ModePerm | fs.ModeSticky) &^ r.opt.Umask
 }
 
-func (r *Run) verbose(src, dst string) {
-	if r.opt.Verbose != nil {
-		r.opt.Verbose(r.quote(src) + " -> " + r.quote(dst))
-	}
-}
-
 // next returns a directory to list, or nil at the end of the walk.
 func (w *walk) next(ctx context.Context) *dirTask {
 	w.mu.Lock()
