@@ -1,4 +1,4 @@
-// The requester, outbound: a call's header, SGL and memory offers.
+// The requester, outbound: a call's header and SGL, and the memory that the peer can access.
 
 package rpcrdma
 
@@ -126,4 +126,91 @@ func (k *Call) exposeArgs(form chunks.Form) error {
 		k.hdr.Read = append(k.hdr.Read, chunks.ReadSegment{Segment: seg})
 	}
 	return nil
+}
+
+// An exposure is the memory of one call accessible to the peer: the caller's own (Sink and argument
+// items), and buffers of ours for messages that travel whole. Each region is exposed for one call,
+// with the single right it needs, under a new STag (RFC 8166 §8.1.3 [R8166-201], RFC 8797 §3.2
+// [R8797-002]); the MRs are kept from call to call. The owner of the Call owns it. It has no lock,
+// since the RNIC locks where it places bytes.
+type exposure struct {
+	pd *rnic.PD // set once
+
+	args  []*rnic.MR // of the argument items
+	sink  *rnic.MR
+	reply *rnic.MR
+	long  *rnic.MR
+
+	longBuf  *mem.Buffer   // the complete call, sent as a Position-zero chunk
+	replyBuf *mem.Buffer   // the Reply chunk
+	standIns []*mem.Buffer // replace the caller's memory for the peer
+	// exposed: memory was exposed since the last release. Most calls expose none, while the MRs of
+	// earlier calls remain.
+	exposed bool
+}
+
+// expose makes b accessible to the peer through the MR *mr, which the Call keeps.
+func (m *exposure) expose(mr **rnic.MR, b []byte, access rnic.Access) (seg chunks.Segment, err error) {
+	if uint64(len(b)) > 1<<32-1 {
+		return seg, ErrTooLarge
+	}
+	if *mr == nil {
+		if *mr, err = m.pd.AllocMR(); err != nil {
+			return seg, err
+		}
+	}
+	if err := (*mr).Rereg(b, access); err != nil {
+		return seg, err
+	}
+	m.exposed = true
+	return chunks.Segment{Handle: uint32((*mr).STag()), Length: uint32(len(b)), Offset: (*mr).Base()}, nil
+}
+
+// invalidate ends all the peer's access: when it returns no byte is placed or read any more. The
+// RNIC skips STags already invalidated by the peer.
+func (m *exposure) invalidate() {
+	if !m.exposed {
+		return
+	}
+	for _, mr := range m.args {
+		invalidate(mr)
+	}
+	invalidate(m.sink)
+	invalidate(m.reply)
+	invalidate(m.long)
+}
+
+// release invalidates, and returns our buffers to their pool.
+func (m *exposure) release() {
+	m.invalidate()
+	m.exposed = false
+	if m.longBuf != nil {
+		m.longBuf.Put()
+		m.longBuf = nil
+	}
+	if m.replyBuf != nil {
+		m.replyBuf.Put()
+		m.replyBuf = nil
+	}
+	for i, f := range m.standIns {
+		f.Put()
+		m.standIns[i] = nil
+	}
+	m.standIns = m.standIns[:0]
+}
+
+// deregister gives the STags back: the connection has ended.
+func (m *exposure) deregister() {
+	for _, mr := range append(m.args, m.sink, m.reply, m.long) {
+		if mr != nil {
+			mr.Dereg()
+		}
+	}
+	m.args, m.sink, m.reply, m.long = nil, nil, nil, nil
+}
+
+func invalidate(mr *rnic.MR) {
+	if mr != nil {
+		mr.Invalidate()
+	}
 }
