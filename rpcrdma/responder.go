@@ -56,24 +56,6 @@ func (rs *responder) init(c *Conn) {
 	rs.grant = newGrants(c.cfg.Credits, n)
 }
 
-// getRequest takes a free Request, makes one, or returns nil when too many replies are in flight.
-// The caller holds mu.
-func (rs *responder) getRequest() *Request {
-	if r := rs.free; r != nil {
-		rs.free, r.next = r.next, nil
-		return r
-	}
-	if len(rs.requests) >= 2*rs.c.cfg.MaxCredits+recvSlack {
-		return nil
-	}
-	r := &Request{
-		rs:    rs,
-		index: uint64(len(rs.requests)),
-	}
-	rs.requests = append(rs.requests, r)
-	return r
-}
-
 // at returns the Request of an index.
 func (rs *responder) at(index int) *Request {
 	rs.mu.Lock()

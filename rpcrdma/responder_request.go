@@ -1,8 +1,11 @@
-// The responder's Request: one inbound RPC call, its states, and its memory for reuse.
+// The responder's Request: one inbound RPC call, checked in the RFC's order and refused, or served;
+// its states, and its memory for reuse.
 
 package rpcrdma
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -45,6 +48,114 @@ type Request struct {
 
 	next       *Request // in the free list; guarded by responder.mu
 	generation uint     // number of the grant in the reply, 0: none; guarded by responder.mu
+}
+
+// getRequest takes a free Request, makes one, or returns nil when too many replies are in flight.
+// The caller holds mu.
+func (rs *responder) getRequest() *Request {
+	if r := rs.free; r != nil {
+		rs.free, r.next = r.next, nil
+		return r
+	}
+	if len(rs.requests) >= 2*rs.c.cfg.MaxCredits+recvSlack {
+		return nil
+	}
+	r := &Request{
+		rs:    rs,
+		index: uint64(len(rs.requests)),
+	}
+	rs.requests = append(rs.requests, r)
+	return r
+}
+
+// takeCall begins to serve the call in recv. Each call holds a credit until its reply is posted; a
+// peer that overdraws is cut off (RFC 8166 §3.3.1 [R8166-030]). leads is ServeRPC's result.
+func (rs *responder) takeCall(recv *recvCtx) (leads bool) {
+	rs.mu.Lock()
+	if rs.serving >= rs.grant.allowed {
+		rs.mu.Unlock()
+		rs.c.fail(errOvercommit)
+		return true
+	}
+	rs.serving++
+	r := rs.getRequest()
+	if r == nil { // the peer is within its credits, but does not accept earlier replies
+		rs.backlog = append(rs.backlog, recv)
+		rs.mu.Unlock()
+		return true
+	}
+	rs.mu.Unlock()
+	r.here, r.more = true, rs.c.more()
+	return r.take(recv)
+}
+
+// take checks a call in the order of RFC 8166 §4.5 and starts its pulls, or serves it. Header
+// faults are answered before anything is read from the peer: RDMA Reads driven by a bad header
+// could end the connection for all other calls.
+//
+//	header too short                       dropped, by Conn.receive
+//	rdma_vers                              ERR_VERS
+//	rdma_proc, lists, Positions, lengths   ERR_CHUNK
+//	XID of header and message              ERR_CHUNK, here or in assemble
+//	a call that cost a connection before   ERR_CHUNK
+//	RPC header and arguments               the Handler's
+func (r *Request) take(recv *recvCtx) (leads bool) {
+	r.recv = recv
+	r.become(requestTaken)
+	err := r.hdr.Parse(recv.buf[:recv.n])
+	switch {
+	case errors.Is(err, errHeaderVersion): // RFC 8166 §4.5.1 [R8166-156]
+		_ = r.refuse(CodeVers)
+	// RFC 8166 §4.5.2 [R8166-157 R8166-158 R8166-160], RFC 8166 §4.6.1 [R8166-172]
+	case err != nil, !r.admissible():
+		_ = r.refuse(CodeChunk)
+	case r.fatalReplay(): // RFC 8166 §4.5.3 [R8166-166]
+		_ = r.refuse(CodeChunk)
+	case r.pullLen() > 0:
+		r.rs.queuePull(r)
+	default:
+		return r.serve(r.inline())
+	}
+	return true
+}
+
+// inline returns the bytes after the call's header.
+func (r *Request) inline() []byte { return r.recv.buf[r.hdr.Len:r.recv.n] }
+
+// serve gives the complete call to the Handler. Afterwards r may be another call's.
+func (r *Request) serve(stream []byte) (leads bool) {
+	r.Msg = chunks.Message{Stream: stream, Items: r.items}
+	r.become(requestServed)
+	return r.rs.handler.ServeRPC(r)
+}
+
+// admissible checks the values of a well-formed header, and computes the offsets of its Read
+// chunks' items, before any RDMA Read.
+func (r *Request) admissible() bool {
+	r.chunks = r.hdr.ReadChunks()
+	zero, long := chunks.PositionZero(r.chunks)
+	stream := uint64(len(r.inline()))
+	switch {
+	// RFC 8166 §3.4.4 [R8166-050], RFC 8166 §8.1.4 [R8166-204]
+	case r.pullLen() > uint64(r.rs.maxPull()):
+		return false
+	case r.hdr.Proc == ProcNoMsg:
+		// RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]
+		if !long || zero.Len() < rpcMinLen || stream > 0 {
+			return false
+		}
+		stream = zero.Len()
+	case long, !r.xidMatches(r.inline()): // a Position-zero chunk in addition to a message: two streams
+		return false
+	}
+	var err error
+	r.items, err = chunks.Place(r.items[:0], r.chunks, int(stream))
+	return err == nil
+}
+
+// xidMatches compares the header's XID with that of the message (RFC 8166 §4.5.2 [R8166-160]).
+func (r *Request) xidMatches(stream []byte) bool {
+	return len(stream) >= rpcMinLen && binary.BigEndian.Uint32(stream) == r.hdr.XID
 }
 
 // Conn returns the connection of the call.
