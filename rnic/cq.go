@@ -1,4 +1,4 @@
-// The Completion Queue and its handler.
+// The Completion Queue and its handler, and how a provider completes work.
 
 package rnic
 
@@ -301,4 +301,73 @@ func (cq *CQ) owes() bool {
 		return false
 	}
 	return !cq.pass(handlerRuns, handlerAgain) && cq.turn.Load() == handlerIdle
+}
+
+// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does for sends. Both report
+// whether the CQ had room within its depth; if not, the QP must end with ErrCQOverrun.
+func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
+
+// Notify runs the handlers of the CQs with new completions, and reports whether any ran. The caller
+// holds no lock, and is a goroutine of the provider or in PollUntil.
+func (q *ProviderQP) Notify() bool {
+	ran, _ := q.recvCQ.notify(nil)
+	sends, _ := q.sendCQ.notify(nil)
+	return ran || sends
+}
+
+// Lead is Notify for a goroutine that can be followed: leads is false if another goroutine has
+// taken over the handler's turn. The new goroutine calls follow after the handler, for the rest of
+// the caller's work; the caller only returns. A QP with two CQs is not followed.
+func (q *ProviderQP) Lead(follow func()) (ran, leads bool) {
+	if q.recvCQ != q.sendCQ {
+		return q.Notify(), true
+	}
+	return q.recvCQ.notify(follow)
+}
+
+// NotifySends is Notify for the send CQ alone.
+func (q *ProviderQP) NotifySends() { q.sendCQ.notify(nil) }
+
+// Woken reports whether completions have woken a goroutine in CQ.Wait since the last call. An idle
+// receiver of the provider then yields the processor to it.
+func (q *ProviderQP) Woken() bool {
+	woken := q.recvCQ.woken.Load() && q.recvCQ.woken.Swap(false)
+	return q.sendCQ.woken.Load() && q.sendCQ.woken.Swap(false) || woken
+}
+
+// Handling reports whether any goroutine runs a handler of the CQs. Once it returns false after a
+// Notify by the caller, the handlers have had all completions before that Notify.
+func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.handling() }
+
+// OwesNotify reports whether send completions, not only deferred ones, wait for a Notify that no
+// goroutine is going to make.
+func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
+
+// BeginBatch defers the wake-ups of goroutines in Wait until EndBatch, so that a batch of
+// completions wakes them once. After true the caller MUST call EndBatch, within microseconds.
+func (q *ProviderQP) BeginBatch() bool {
+	cq := q.sendCQ
+	if cq.handler.Load() != nil {
+		return false
+	}
+	cq.mu.Lock()
+	cq.batches++
+	cq.mu.Unlock()
+	return true
+}
+
+// EndBatch ends a batch begun by BeginBatch, and reports whether it has woken a goroutine. The
+// caller holds no lock.
+func (q *ProviderQP) EndBatch() (woken bool) {
+	cq := q.sendCQ
+	cq.mu.Lock()
+	cq.batches--
+	if woken = cq.late && cq.batches == 0; woken {
+		cq.late = false
+	}
+	cq.mu.Unlock()
+	if woken {
+		cq.wakeWaiter()
+	}
+	return woken
 }

@@ -1,4 +1,5 @@
-// A provider's view of a QP: memory on the peer's behalf, receives, completions, and its state.
+// A provider's view of a QP: memory on the peer's behalf, and the QP's state. Its receives are in
+// rq.go, its completions in cq.go.
 
 package rnic
 
@@ -88,57 +89,6 @@ func (q *ProviderQP) Atomic(s STag, to uint64, f func(uint64) uint64) (before ui
 // here, MemAssoc unless this QP alone owns it.
 func (q *ProviderQP) RemoteInvalidate(s STag) MemFault { return q.dev.remoteInvalidate((*QP)(q), s) }
 
-// NextRecv returns the oldest posted receive. It stays posted until PopRecv, so that the end of the
-// QP flushes it if its message stays incomplete.
-func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
-
-// Receives returns the number of posted receives, NextRecv's included.
-func (q *ProviderQP) Receives() int { return q.rq.count() }
-
-// PopRecv removes the receive returned by NextRecv: its message is complete. The caller completes
-// it.
-func (q *ProviderQP) PopRecv() { q.rq.pop() }
-
-// CompleteRecv adds a completion to the receive CQ, as SendQueue.Retire does for sends. Both report
-// whether the CQ had room within its depth; if not, the QP must end with ErrCQOverrun.
-func (q *ProviderQP) CompleteRecv(wc WC) bool { wc.QP = (*QP)(q); return q.recvCQ.push(wc, true) }
-
-// Notify runs the handlers of the CQs with new completions, and reports whether any ran. The caller
-// holds no lock, and is a goroutine of the provider or in PollUntil.
-func (q *ProviderQP) Notify() bool {
-	ran, _ := q.recvCQ.notify(nil)
-	sends, _ := q.sendCQ.notify(nil)
-	return ran || sends
-}
-
-// Lead is Notify for a goroutine that can be followed: leads is false if another goroutine has
-// taken over the handler's turn. The new goroutine calls follow after the handler, for the rest of
-// the caller's work; the caller only returns. A QP with two CQs is not followed.
-func (q *ProviderQP) Lead(follow func()) (ran, leads bool) {
-	if q.recvCQ != q.sendCQ {
-		return q.Notify(), true
-	}
-	return q.recvCQ.notify(follow)
-}
-
-// Woken reports whether completions have woken a goroutine in CQ.Wait since the last call. An idle
-// receiver of the provider then yields the processor to it.
-func (q *ProviderQP) Woken() bool {
-	woken := q.recvCQ.woken.Load() && q.recvCQ.woken.Swap(false)
-	return q.sendCQ.woken.Load() && q.sendCQ.woken.Swap(false) || woken
-}
-
-// NotifySends is Notify for the send CQ alone.
-func (q *ProviderQP) NotifySends() { q.sendCQ.notify(nil) }
-
-// Handling reports whether any goroutine runs a handler of the CQs. Once it returns false after a
-// Notify by the caller, the handlers have had all completions before that Notify.
-func (q *ProviderQP) Handling() bool { return q.recvCQ.handling() || q.sendCQ.handling() }
-
-// OwesNotify reports whether send completions, not only deferred ones, wait for a Notify that no
-// goroutine is going to make.
-func (q *ProviderQP) OwesNotify() bool { return q.sendCQ.owes() }
-
 // A Connected describes a connection; the provider passes it once, to Established.
 type Connected struct {
 	IRD, ORD    int    // as negotiated
@@ -164,35 +114,6 @@ func (q *ProviderQP) Established(c Connected) bool {
 	qp.connected.PrivateData = slices.Clone(c.PrivateData)
 	qp.sources.Store(c.Sources)
 	return true
-}
-
-// BeginBatch defers the wake-ups of goroutines in Wait until EndBatch, so that a batch of
-// completions wakes them once. After true the caller MUST call EndBatch, within microseconds.
-func (q *ProviderQP) BeginBatch() bool {
-	cq := q.sendCQ
-	if cq.handler.Load() != nil {
-		return false
-	}
-	cq.mu.Lock()
-	cq.batches++
-	cq.mu.Unlock()
-	return true
-}
-
-// EndBatch ends a batch begun by BeginBatch, and reports whether it has woken a goroutine. The
-// caller holds no lock.
-func (q *ProviderQP) EndBatch() (woken bool) {
-	cq := q.sendCQ
-	cq.mu.Lock()
-	cq.batches--
-	if woken = cq.late && cq.batches == 0; woken {
-		cq.late = false
-	}
-	cq.mu.Unlock()
-	if woken {
-		cq.wakeWaiter()
-	}
-	return woken
 }
 
 // Resolved sets the result of QP.Peer. It comes before Established.

@@ -25,6 +25,16 @@ type recvRun struct {
 	n int
 }
 
+// PostRecv queues receive buffers, all or none, in order, also before the QP is connected. A
+// completion, also a flushed one, returns the buffer to the caller.
+func (qp *QP) PostRecv(wrs ...RecvWR) error {
+	first, err := qp.rq.post(wrs)
+	if first {
+		qp.ep.ReceivesPosted()
+	}
+	return err
+}
+
 // takes reports whether wr equals the receives of the run.
 func (r *recvRun) takes(wr *RecvWR) bool {
 	return r.Pool != nil && r.Pool == wr.Pool && r.ID == wr.ID && r.Buf == nil && wr.Buf == nil
@@ -128,3 +138,14 @@ func (rq *recvQueue) flush(qp *QP) {
 	}
 	rq.posted = 0
 }
+
+// NextRecv returns the oldest posted receive. It stays posted until PopRecv, so that the end of the
+// QP flushes it if its message stays incomplete.
+func (q *ProviderQP) NextRecv() (RecvWR, bool) { return q.rq.next() }
+
+// Receives returns the number of posted receives, NextRecv's included.
+func (q *ProviderQP) Receives() int { return q.rq.count() }
+
+// PopRecv removes the receive returned by NextRecv: its message is complete. The caller completes
+// it.
+func (q *ProviderQP) PopRecv() { q.rq.pop() }
