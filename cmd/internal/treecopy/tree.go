@@ -6,8 +6,8 @@
 // A Run takes operands. Each is a path in a Tree, which resolves it to a Dir and a name in it. From
 // there on all names have one component, so names listed by a server cannot lead elsewhere.
 // Directories are walked in parallel (walk.go). Each name is a job (run.go); existing.go decides
-// about an existing target. Content goes to a temporary file that is renamed when complete (file.go).
-// pump.go copies the bytes.
+// about an existing target. Content goes to a temporary file that is renamed when complete
+// (file.go). pump.go copies the bytes.
 package treecopy
 
 import (

@@ -4,10 +4,9 @@
 // starts no goroutine and reads no clock, so that every rule of RFC 5040 and RFC 5041 can be tested
 // without a socket.
 //
-// It has three parts for each stream. Inbound takes bytes: it finds FPDUs, checks each
-// segment (inbound_check.go: changes nothing, returns an action or a fault) and executes it
-// (inbound_do.go: placement, completion, a queued response). Work holds everything to send: posted
-// work requests, our outstanding Reads, the peer's Reads waiting for a response, and the Turn, the
+// It has three parts for each stream. Inbound takes bytes: it finds FPDUs, checks each segment and
+// executes it (inbound_segment.go: check changes nothing, and returns an action or a fault; do
+// places, completes and queues responses). Work holds everything to send: posted work requests, our outstanding Reads, the peer's Reads waiting for a response, and the Turn, the
 // right to send. Outbound takes from Work and makes batches of FPDUs that point at their payload
 // without copying it.
 //

@@ -1,4 +1,4 @@
-// The messages of RFC 7306, outbound: Immediate Data and atomic operations.
+// The messages of RFC 7306, in both directions: Immediate Data and atomic operations.
 
 package core
 
@@ -70,4 +70,99 @@ func apply(a *rdmap.AtomicRequest, v uint64) uint64 {
 	// Each field's top bit is added without its carry: the other bits cannot carry past it.
 	top := a.DataMask
 	return (v&^top + a.Data&^top) ^ (v^a.Data)&top
+}
+
+// checkSingle makes the common checks for Immediate Data and atomic messages: the message has one
+// segment, and its queue's next MSN (RFC 7306 §4).
+func checkSingle(h *ddp.Header, msn uint32) error {
+	switch {
+	case h.MSN != msn:
+		return errMSN
+	case h.MO != 0:
+		return errMO
+	case !h.Last:
+		return errExtensionCut
+	}
+	return nil
+}
+
+// checkImmediate checks eight bytes that complete a receive without a buffer (RFC 7306 §6).
+func (in *Inbound) checkImmediate(a *action) (err error) {
+	a.kind = actImmediate
+	if in.recv.open {
+		return errMixed
+	}
+	if err := checkSingle(&a.h, in.sendMSN); err != nil {
+		return err
+	}
+	if _, ok := in.q.NextRecv(); !ok {
+		return errNoBuffer
+	}
+	a.value, err = rdmap.ParseImmediate(a.payload)
+	return err
+}
+
+// checkAtomicRequest checks an atomic operation from the peer (RFC 7306 §5).
+func (in *Inbound) checkAtomicRequest(a *action) (err error) {
+	a.kind = actAtomic
+	if err := checkSingle(&a.h, in.readMSN); err != nil {
+		return err
+	}
+	if in.readsFull() {
+		return errNoIRD
+	}
+	if a.atomic, err = rdmap.ParseAtomicRequest(a.payload); err != nil {
+		return err
+	}
+	if a.atomic.Op != rdmap.FetchAdd && a.atomic.Op != rdmap.CmpSwap {
+		return errAtomicOp
+	}
+	return nil
+}
+
+// checkAtomicResponse checks the response to our oldest atomic operation.
+func (in *Inbound) checkAtomicResponse(a *action) (err error) {
+	a.kind = actAtomicEnd
+	if err := checkSingle(&a.h, in.atomicMSN); err != nil {
+		return err
+	}
+	if a.original, err = rdmap.ParseAtomicResponse(a.payload); err != nil {
+		return err
+	}
+	e := in.oldestRead()
+	switch {
+	case e == nil || !e.Op.IsAtomic():
+		return errAtomicNone
+	case a.original.ID != e.P.atomicID:
+		return errAtomicID
+	}
+	return nil
+}
+
+// doImmediate completes the oldest receive with eight bytes that bypass its buffer.
+func (in *Inbound) doImmediate(a *action) error {
+	if err := in.reportReads(); err != nil {
+		return err
+	}
+	wr, _ := in.q.NextRecv() // check has seen it
+	in.q.PopRecv()
+	in.sendMSN++
+	if !in.q.CompleteRecv(rnic.WC{ID: wr.ID, Op: rnic.OpRecv, Solicited: a.op.Solicited(), Immediate: true, Value: a.value}) {
+		return rnic.ErrCQOverrun
+	}
+	return nil
+}
+
+// doAtomic executes a peer's atomic operation and queues the response.
+func (in *Inbound) doAtomic(a *action) error {
+	before, f := in.q.Atomic(rnic.STag(a.atomic.STag), a.atomic.TO,
+		func(v uint64) uint64 { return apply(&a.atomic, v) })
+	if f != rnic.MemOK {
+		return requestFaults[f]
+	}
+	in.readMSN++
+	r := in.newPeerRequest()
+	*r = peerRequest{atomic: true, atomicID: a.atomic.ID, original: before, length: uint16(a.length)}
+	a.h.Put(r.ddp[:])
+	return nil
 }

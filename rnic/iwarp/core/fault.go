@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// Faults of inbound segments, in the order of the RFCs' code tables. check (inbound_check.go) finds
-// them all, except memory faults, which the Memory Region finds.
+// Faults of inbound segments, in the order of the RFCs' code tables. check (inbound_segment.go)
+// finds them all, except memory faults, which the Memory Region finds.
 var (
 	errMSN       = term.New(term.DDPMSNRange, "")
 	errNoBuffer  = term.New(term.DDPNoBuffer, "no receive posted")

@@ -1,4 +1,4 @@
-// The outbound half of a stream: work in, FPDUs out.
+// The outbound half of a stream: work in, FPDUs out. Sends and Writes are cut into segments here.
 
 package core
 
@@ -175,6 +175,127 @@ func (o *Outbound) pick() bool {
 		o.cur.c.sgl = b.e.SGL
 	}
 	return true
+}
+
+// segment adds the next FPDU of the current message. added is false if the FPDU must wait for the
+// next batch, or failed.
+func (o *Outbound) segment() (added bool, err error) {
+	if r := o.cur.r; r != nil {
+		if r.atomic {
+			o.atomicResponse(r)
+			return true, nil
+		}
+		return o.responseSegment(r)
+	}
+	switch e := o.cur.e; {
+	case e.Op.IsAtomic():
+		o.atomicRequest(e)
+	case e.Op.IsImmediate():
+		o.immediateSegment(e)
+	case awaited(e.Op):
+		o.readRequest(e)
+	default:
+		return o.payloadSegment(e)
+	}
+	return true, nil
+}
+
+// payloadHeader returns the header for a Send's or RDMA Write's next segment.
+func (o *Outbound) payloadHeader(e *entry) ddp.Header {
+	if e.Op == rnic.OpWrite {
+		return ddp.Header{Tagged: true, Ctrl: rdmap.Control(rdmap.OpWrite),
+			STag: uint32(e.RemoteSTag), TO: e.RemoteTO + uint64(o.cur.sent)}
+	}
+	h := ddp.Header{QN: ddp.QNSend, MSN: o.sendMSN, MO: o.cur.sent}
+	switch e.Op {
+	case rnic.OpSend:
+		h.Ctrl = rdmap.Control(rdmap.OpSend)
+	case rnic.OpSendSE:
+		h.Ctrl = rdmap.Control(rdmap.OpSendSE)
+	case rnic.OpSendInvalidate: // the other Sends have zero there (RFC 5040 §4.1 [R5040-042])
+		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendInvalidate), uint32(e.Invalidate)
+	case rnic.OpSendSEInvalidate:
+		h.Ctrl, h.Inv = rdmap.Control(rdmap.OpSendSEInvalidate), uint32(e.Invalidate)
+	}
+	return h
+}
+
+// payloadSegment adds the next segment of a Send or RDMA Write.
+func (o *Outbound) payloadSegment(e *entry) (added bool, err error) {
+	h := o.payloadHeader(e)
+	// n is as much as the segment takes, unless the batch runs out of ranges.
+	n := o.span(min(int(e.Bytes-o.cur.sent), o.mulpdu-h.Len()))
+	if o.splits(h.Len() + n) {
+		return false, nil
+	}
+	h.Last = o.cur.sent+uint32(n) == e.Bytes
+	var seen []byte
+	if e.Source != nil {
+		if seen, err = o.b.read(e.Source, n, int(e.Bytes-o.cur.sent)); err != nil {
+			return false, err // the batch contains nothing of the FPDU yet
+		}
+	}
+	if o.markers != nil {
+		o.marked(o.gather(o.markedBuf.begin(h.Put(o.markedBuf.head[:])), n))
+	} else {
+		o.plain(&h, n, seen)
+	}
+	if o.cur.sent += uint32(n); h.Last {
+		if !h.Tagged {
+			o.sendMSN++
+		}
+		// Work.taken completes the request once TCP has the stream up to end, and its entry is then
+		// reused: cur must no longer point to the entry.
+		e.P.sent, e.P.end = true, o.b.end()
+		o.cur = message{}
+	}
+	return true, nil
+}
+
+// span returns how many of the current work request's next n bytes fit into the batch's ranges; at
+// least one.
+func (o *Outbound) span(n int) int {
+	c, room := &o.cur.c, MaxPieces-len(o.b.pieces)-2
+	if len(c.sgl)-c.at <= room {
+		return n
+	}
+	return c.fits(n, room)
+}
+
+// plain adds an FPDU without markers around the current work request's next n bytes. seen, if not
+// nil, holds them.
+func (o *Outbound) plain(h *ddp.Header, n int, seen []byte) {
+	l := h.Len() + n
+	head := o.b.addScratch(mpa.LengthLen + h.Len())
+	head[0], head[1] = byte(l>>8), byte(l)
+	h.Put(head[mpa.LengthLen:])
+	crc := crcOf(o.crc, 0, head)
+	for left := n; left > 0; {
+		p := o.cur.c.next(left)
+		left -= len(p)
+		switch {
+		case seen != nil:
+			p, seen = seen[:len(p)], seen[len(p):]
+			o.b.addRange(p)
+		case n <= inlineMax:
+			copy(o.b.addScratch(len(p)), p)
+		default:
+			o.b.addRange(p)
+		}
+		crc = crcOf(o.crc, crc, p)
+	}
+	o.trailer(l, crc)
+}
+
+// trailer adds padding and CRC of an FPDU with a ULPDU of l bytes.
+func (o *Outbound) trailer(l int, crc uint32) {
+	pad := mpa.Pad(l)
+	p := o.b.addScratch(pad + mpa.CRCLen)
+	clear(p)
+	if o.crc {
+		mpa.PutCRC(p[pad:], mpa.UpdateCRC(crc, p[:pad]))
+	}
+	o.b.endFPDU()
 }
 
 // Sent records that TCP has taken n more Pending bytes, and completes the work ending in them.

@@ -2,7 +2,24 @@
 
 package core
 
-import "github.com/nfsrdma/nfsrdma/rnic"
+import (
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
+)
+
+// awaited reports whether the peer answers a work request, which then counts for the ORD: Reads,
+// and operations on the same queue (RFC 7306 §5.2).
+func awaited(op rnic.Opcode) bool {
+	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
+}
+
+// sinkTO returns the tagged offset of a Read's sink; an empty Read needs no sink.
+func sinkTO(e *entry) uint64 {
+	if e.MR == nil {
+		return 0
+	}
+	return e.MR.Base() + e.Offset
+}
 
 // readsOut lists our unanswered requests as indexes into the send queue, oldest first: the peer
 // answers in order (RFC 5040 §6.1). Requests [head, made) are complete in a batch, so the peer
@@ -29,6 +46,22 @@ func (r *readsOut) push(i uint32) {
 }
 
 func (r *readsOut) clear() { r.head, r.made = r.tail, r.tail }
+
+// A peerRequest is one inbound Read Request or atomic operation, held until TCP has its response's
+// last byte (RFC 5040 §6.1).
+type peerRequest struct {
+	sinkSTag, srcSTag rnic.STag
+	sinkTO, srcTO     uint64
+	size              uint32
+	ddp               [ddp.UntaggedLen]byte // the request's header, for a Terminate
+	length            uint16                // the request's ULPDU length
+	built             bool
+	end               uint64 // stream position after the response's last byte, once built
+
+	atomic   bool // an Atomic Response with the values below; the operation is done
+	atomicID uint32
+	original uint64
+}
 
 // readsIn lists the peer's requests: responses [head, next) have been begun, [next, tail) not, and
 // [head, built) are complete in a batch. Work.mu guards it. Only the transmitter touches begun

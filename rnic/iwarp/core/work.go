@@ -1,13 +1,13 @@
 // Everything to send: posted work, our Reads waiting for the peer, and the peer's Reads waiting for
-// us.
+// us; and the right to send it, the turn.
 
 package core
 
 import (
+	"strconv"
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/iwarp/ddp"
 )
 
 // An entry is a posted work request with this provider's data for it.
@@ -22,36 +22,6 @@ type progress struct {
 }
 
 var sendChunks = sync.Pool{New: func() any { return new(rnic.SendChunk[progress]) }}
-
-// awaited reports whether the peer answers a work request, which then counts for the ORD: Reads,
-// and operations on the same queue (RFC 7306 §5.2).
-func awaited(op rnic.Opcode) bool {
-	return op == rnic.OpRead || op == rnic.OpReadInvalidate || op.IsAtomic()
-}
-
-// sinkTO returns the tagged offset of a Read's sink; an empty Read needs no sink.
-func sinkTO(e *entry) uint64 {
-	if e.MR == nil {
-		return 0
-	}
-	return e.MR.Base() + e.Offset
-}
-
-// A peerRequest is one inbound Read Request or atomic operation, held until TCP has its response's
-// last byte (RFC 5040 §6.1).
-type peerRequest struct {
-	sinkSTag, srcSTag rnic.STag
-	sinkTO, srcTO     uint64
-	size              uint32
-	ddp               [ddp.UntaggedLen]byte // the request's header, for a Terminate
-	length            uint16                // the request's ULPDU length
-	built             bool
-	end               uint64 // stream position after the response's last byte, once built
-
-	atomic   bool // an Atomic Response with the values below; the operation is done
-	atomicID uint32
-	original uint64
-}
 
 // Work is everything one stream has to send, and the Turn to send it. Posters, the receive loop and
 // the transmitter meet only here, so Work has its own lock, the only one in this package. The lock
@@ -389,3 +359,142 @@ func (w *Work) Flush() {
 	w.sq.Flush(w.rtrDone)
 	w.noteDrained()
 }
+
+// A turnHolder says which goroutine has the turn.
+type turnHolder uint8
+
+const (
+	turnFree     turnHolder = iota // free for any goroutine with something to send
+	heldByCaller                   // a poster, or the receive loop after its batch: never waits
+	heldByLoop                     // the transmit loop: woken, or running; it may wait
+)
+
+// A sendGate is a state of access to the turn.
+type sendGate uint8
+
+const (
+	gateShut     sendGate = iota // start-up: sending waits for the peer's first FPDU, or our RTR
+	gateOpen                     // the turn can be taken
+	gateCorked                   // the receive loop runs handlers; their posts leave in one batch
+	gateYielding                 // corked while the loop yields; large posts open the gate
+)
+
+// A Turn is the right to transmit on one stream. Exactly one goroutine builds FPDUs and passes them
+// to TCP, because the segment order is the stream order (RFC 5041 §5.3 [R5041-067]). That goroutine
+// has something to send at that moment, so no other goroutine must be woken.
+//
+//	holder                    take                      handOver
+//	            ┌──────────┐ ──────► ┌──────────┐ ─────────────► ┌────────┐
+//	            │   free   │         │  caller  │  socket full,  │  loop  │
+//	            └──────────┘ ◄────── └──────────┘  budget spent  └────────┘
+//	                 ▲       giveBack                                │
+//	                 └──────────────── giveBack ─────────────────────┘
+//
+//	gate                      open                 cork                  yield
+//	            ┌──────────┐ ──────► ┌──────────┐ ──────► ┌───────────┐ ──────► ┌──────────┐
+//	            │   shut   │         │   open   │         │  corked   │         │ yielding │
+//	            └──────────┘         └──────────┘ ◄────── └───────────┘         └──────────┘
+//	                                       ▲      uncork                            │
+//	                                       └─────────── uncork, or endYield ────────┘
+//
+// take needs an open gate and a free turn; takeCorked takes a free turn with a corked gate, and
+// leaves the gate corked. A gate that leaves open takes the turn from no goroutine: a holder
+// continues until it has nothing to send, or leaves the rest to the receive loop (giveBack). With a
+// shut gate there is never a holder. Work.mu guards the Turn. No other code writes these fields.
+type Turn struct {
+	holder turnHolder
+	gate   sendGate
+}
+
+// open allows sending.
+func (t *Turn) open() {
+	if t.gate == gateShut {
+		t.gate = gateOpen
+	}
+}
+
+// shut begins a connection that does not start by sending.
+func (t *Turn) shut() { t.gate = gateShut }
+
+// cork leaves posts to the receive loop, which uncorks the gate after its handlers.
+func (t *Turn) cork() {
+	if t.gate == gateOpen {
+		t.gate = gateCorked
+	}
+}
+
+// yield lets the receive loop yield to other goroutines, so that their posts also leave in its
+// batch.
+func (t *Turn) yield() {
+	if t.gate == gateCorked {
+		t.gate = gateYielding
+	}
+}
+
+// endYield opens the gate early for a large post.
+func (t *Turn) endYield() {
+	if t.gate == gateYielding {
+		t.gate = gateOpen
+	}
+}
+
+// uncork ends a cork.
+func (t *Turn) uncork() {
+	if t.gate != gateShut {
+		t.gate = gateOpen
+	}
+}
+
+// take gives the turn to the caller, if it is free.
+func (t *Turn) take() bool {
+	if t.holder != turnFree || t.gate != gateOpen {
+		return false
+	}
+	t.holder = heldByCaller
+	return true
+}
+
+// takeCorked gives the turn to the caller while the gate is corked, if the turn is free: to send
+// the posts so far.
+func (t *Turn) takeCorked() bool {
+	if t.holder != turnFree || t.gate != gateCorked {
+		return false
+	}
+	t.holder = heldByCaller
+	return true
+}
+
+// handOver passes the turn to the transmit loop, which the caller must wake.
+func (t *Turn) handOver() { t.holder = heldByLoop }
+
+// giveBack ends the turn.
+func (t *Turn) giveBack() { t.holder = turnFree }
+
+// mayBegin reports whether the gate lets a message begin: a holder continues while the gate is
+// corked.
+func (t *Turn) mayBegin() bool { return t.gate != gateShut }
+
+// leave reports whether a holder must leave further work to the receive loop.
+func (t *Turn) leave() bool { return t.gate == gateCorked || t.gate == gateYielding }
+
+var (
+	holderNames = [...]string{turnFree: "free", heldByCaller: "caller", heldByLoop: "loop"}
+	gateNames   = [...]string{gateShut: "shut", gateOpen: "open", gateCorked: "corked", gateYielding: "yielding"}
+)
+
+func (h turnHolder) String() string {
+	if int(h) < len(holderNames) {
+		return holderNames[h]
+	}
+	return "holder(" + strconv.Itoa(int(h)) + ")"
+}
+
+func (g sendGate) String() string {
+	if int(g) < len(gateNames) {
+		return gateNames[g]
+	}
+	return "gate(" + strconv.Itoa(int(g)) + ")"
+}
+
+// String returns both states, for tests and debuggers.
+func (t Turn) String() string { return "gate " + t.gate.String() + ", turn " + t.holder.String() }
