@@ -1,13 +1,11 @@
-// The stream: one QP's connection, its loops, and how it begins.
+// The stream: one QP's connection, and how it begins.
 
 package iwarp
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,196 +124,6 @@ func (s *stream) start(ses *session) error {
 	return nil
 }
 
-// PostSend queues work, and sends it unless another goroutine will.
-func (s *stream) PostSend(wrs []rnic.Posted) error {
-	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
-		s.sends.Add(1)
-	}
-	mine, err := s.work.Post(wrs)
-	budget := inlineBytes
-	if !mine && s.early.due() {
-		mine, budget = s.flushEarly(), batchBytes
-	}
-	if mine {
-		if budget == inlineBytes && wrs[len(wrs)-1].Hint == rnic.HintCoalesce {
-			runtime.Gosched() // others post while this goroutine holds the turn, and it sends their work too
-		}
-		s.tx.runInline(budget)
-	}
-	return err
-}
-
-// flushEarly lets posted work leave before the batch is done, and reports whether the
-// caller is to transmit it.
-func (s *stream) flushEarly() (mine bool) {
-	if mine = s.work.ClaimCorked(); mine {
-		s.early.tally.Win()
-	} else {
-		s.early.tally.Lose()
-	}
-	return mine
-}
-
-// Release returns once no batch points into the memory that mr had.
-func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
-
-// rxLoop reads, places and completes until the stream ends, then discards.
-func (s *stream) rxLoop() {
-	if s.digest(never) { // bytes that came with the start-up frames
-		s.receive()
-	}
-}
-
-// receive runs the receive loop after the start-up bytes, or after follow, until the input ends or
-// another goroutine is the loop.
-func (s *stream) receive() {
-	for {
-		err := s.rx.fill(s.link)
-		s.rx.came, s.rx.sends = s.rx.in.Messages(), s.sends.Load()
-		// wanted is read before the batch: a caller that wants the right later waits for a reply,
-		// so the loop would have to reclaim the right at once.
-		offers := err == nil && s.right.wanted()
-		// No linger before an offer: a woken caller takes the right and transmits by itself.
-		if err == nil && !s.digest(func() bool { return offers }) {
-			return
-		}
-		s.rx.blockThread = s.answered()
-		if offers {
-			s.offerRight()
-		}
-		if err != nil {
-			s.inputEnded(err)
-			s.rx.quit()
-			s.q.LeaveDecisions(s)
-			close(s.eof)
-			s.loops.Done()
-			return
-		}
-	}
-}
-
-// answered reports whether the stream has sent as many answers as it received messages since the
-// current batch began. If so, no other goroutine works on this peer's messages, and none needs the
-// processor of a blocked thread.
-func (s *stream) answered() bool {
-	n := s.rx.in.Messages() - s.rx.came
-	return s.waiting == nil && n > 0 && s.sends.Load()-s.rx.sends >= n
-}
-
-// follow continues the receive loop on another goroutine, after a batch's handlers. The goroutine
-// that read the batch is no longer the loop, because its handler may wait.
-func (s *stream) follow() {
-	s.handled(true, never)
-	s.rx.blockThread = s.answered()
-	s.receive()
-}
-
-func never() bool { return false }
-
-// digest passes the input to the core and ends the batch. content reports whether the receiving
-// goroutine waits for nothing more. leads is false if another goroutine is the receive loop now
-// (follow).
-func (s *stream) digest(content func() bool) (leads bool) {
-	// After an error the loop continues: it reads and discards input until the socket ends, so that
-	// closing it does not reset it under our Terminate. fail may be called again; the first counts.
-	bunch := s.q.BeginBatch()
-	err := s.rx.consume()
-	if bunch && s.q.EndBatch() {
-		s.rx.woken = true
-	}
-	if err != nil {
-		s.fail(err)
-	}
-	return s.afterBatch(content)
-}
-
-// afterBatch reports the completions of a batch of FPDUs to the ULP. Then it sends the work that
-// the ULP posted meanwhile, and responses to the peer's Reads, in one go. When the handler posted
-// nothing but woke others, they get the processor first, so that their posts leave together: with
-// 32 callers that saves a third of the time.
-func (s *stream) afterBatch(content func() bool) (leads bool) {
-	s.work.Cork()
-	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued
-	// until Uncork, so that one writev takes them and the responses to the peer's Reads. A long
-	// batch takes two writev calls (earlyflush.go).
-	s.early.begin()
-	follow := s.goOn
-	if s.waiting != nil { // a caller may run this, and cannot pass the receive side on
-		follow = nil
-	}
-	ran, leads := s.q.Lead(follow)
-	if leads {
-		s.handled(ran, content)
-	}
-	return leads
-}
-
-// handled is the second half of afterBatch, after the handlers.
-func (s *stream) handled(ran bool, content func() bool) {
-	s.early.end()
-	if ran && !content() && s.work.YieldCorked() {
-		runtime.Gosched() // others post meanwhile
-	}
-	s.sendCollected()
-	s.q.NotifySends()
-}
-
-// sendCollected sends the work posted since Cork, and uncorks.
-func (s *stream) sendCollected() {
-	if s.work.Uncork() {
-		// Only the transmit loop writes to a link that may block: the receive loop MUST NOT wait
-		// for room, or two peers with full windows would wait for each other.
-		if s.link.inline() {
-			s.tx.run(batchBytes)
-		} else {
-			s.tx.handOver()
-		}
-	}
-}
-
-// inputEnded finds out how the inbound bytes ended.
-func (s *stream) inputEnded(err error) {
-	// A FIN between FPDUs is an orderly end if nothing is outstanding. The peer may have answered
-	// bytes that the transmitter has just handed to TCP, so the transmitter must first record those
-	// bytes.
-	if err == io.EOF {
-		s.tx.barrier()
-		if s.work.Outstanding() || s.rx.inMessage() {
-			err = errPeerLeft
-		}
-	}
-	s.fail(err)
-}
-
-// txLoop transmits work that posters could not, and ends the stream.
-func (s *stream) txLoop() {
-	defer s.loops.Done()
-	for range s.txWake {
-		// This check comes first: after an error only teardown transmits.
-		if s.q.Failed() {
-			s.teardown()
-			return
-		}
-		if s.work.TurnOfLoop() {
-			s.tx.runLoop()
-		}
-		if s.takeFIN() {
-			s.link.closeWrite()
-		}
-		s.q.Notify()
-	}
-}
-
-// FlushDeferred implements rnic.Scheduler.
-func (s *stream) FlushDeferred() { s.wakeTx() }
-
-func (s *stream) wakeTx() {
-	select {
-	case s.txWake <- struct{}{}:
-	default:
-	}
-}
-
 // AddTo implements tally.Source, for a stream that has been started.
 func (s *stream) AddTo(t tally.Table) {
 	s.right.AddTo(t)
@@ -323,18 +131,6 @@ func (s *stream) AddTo(t tally.Table) {
 	if l, ok := s.link.(*tcpLink); ok {
 		l.wait.AddTo(t)
 	}
-}
-
-// Uncork implements rnic.Scheduler.
-func (s *stream) Uncork() {
-	s.early.end()
-	s.sendCollected()
-}
-
-// InputWaits implements rnic.Scheduler.
-func (s *stream) InputWaits() bool {
-	l, ok := s.link.(*tcpLink)
-	return !ok || l.waits()
 }
 
 // Wait returns when the loops have ended.

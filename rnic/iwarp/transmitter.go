@@ -1,10 +1,12 @@
-// The transmitter: the outbound core joined to the link. The holder of the turn runs it.
+// The transmitter: posts, the transmit loop, and the outbound core joined to the link. The holder of
+// the turn runs it.
 
 package iwarp
 
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +32,87 @@ type transmitter struct {
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 
 	burst wait.Burst // yields of the transmit loop, so that small calls pass large transfers
+}
+
+// PostSend queues work, and sends it unless another goroutine will.
+func (s *stream) PostSend(wrs []rnic.Posted) error {
+	if n := len(wrs); n > 0 && wrs[n-1].Op <= rnic.OpSendSEInvalidate {
+		s.sends.Add(1)
+	}
+	mine, err := s.work.Post(wrs)
+	budget := inlineBytes
+	if !mine && s.early.due() {
+		mine, budget = s.flushEarly(), batchBytes
+	}
+	if mine {
+		if budget == inlineBytes && wrs[len(wrs)-1].Hint == rnic.HintCoalesce {
+			runtime.Gosched() // others post while this goroutine holds the turn, and it sends their work too
+		}
+		s.tx.runInline(budget)
+	}
+	return err
+}
+
+// flushEarly lets posted work leave before the batch is done, and reports whether the
+// caller is to transmit it.
+func (s *stream) flushEarly() (mine bool) {
+	if mine = s.work.ClaimCorked(); mine {
+		s.early.tally.Win()
+	} else {
+		s.early.tally.Lose()
+	}
+	return mine
+}
+
+// sendCollected sends the work posted since Cork, and uncorks.
+func (s *stream) sendCollected() {
+	if s.work.Uncork() {
+		// Only the transmit loop writes to a link that may block: the receive loop MUST NOT wait
+		// for room, or two peers with full windows would wait for each other.
+		if s.link.inline() {
+			s.tx.run(batchBytes)
+		} else {
+			s.tx.handOver()
+		}
+	}
+}
+
+// Uncork implements rnic.Scheduler.
+func (s *stream) Uncork() {
+	s.early.end()
+	s.sendCollected()
+}
+
+// Release returns once no batch points into the memory that mr had.
+func (s *stream) Release(mr *rnic.MR) { s.tx.detach(mr) }
+
+// txLoop transmits work that posters could not, and ends the stream.
+func (s *stream) txLoop() {
+	defer s.loops.Done()
+	for range s.txWake {
+		// This check comes first: after an error only teardown transmits.
+		if s.q.Failed() {
+			s.teardown()
+			return
+		}
+		if s.work.TurnOfLoop() {
+			s.tx.runLoop()
+		}
+		if s.takeFIN() {
+			s.link.closeWrite()
+		}
+		s.q.Notify()
+	}
+}
+
+// FlushDeferred implements rnic.Scheduler.
+func (s *stream) FlushDeferred() { s.wakeTx() }
+
+func (s *stream) wakeTx() {
+	select {
+	case s.txWake <- struct{}{}:
+	default:
+	}
 }
 
 // An outcome is the result of one step of a transmitter.
