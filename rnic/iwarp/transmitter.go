@@ -1,5 +1,5 @@
-// The transmitter: posts, the transmit loop, and the outbound core joined to the link. The holder of
-// the turn runs it.
+// The transmitter: posts, the transmit loop, and the outbound core joined to the link. The holder
+// of the turn runs it.
 
 package iwarp
 
