@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // Options configures a Client. The zero value suits most uses.
@@ -37,6 +38,13 @@ type Options struct {
 
 	// Cred are the caller's credentials; nil: AUTH_SYS of this process.
 	Cred *transport.Cred
+
+	// Sec are the security flavors to use; nil: any. Mount uses the first flavor of the server's
+	// list for the export that is in Sec and usable.
+	Sec []oncrpc.Flavor
+	// GSS returns the credentials of calls with a flavor of Kerberos to a server, as it is named in
+	// the address. An error makes Mount try the next flavor. nil: no Kerberos.
+	GSS func(f oncrpc.Flavor, server string) (*transport.Auth, error)
 
 	// CallTimeout bounds one call with all its retransmissions; 0: 60 s. transport.Hard: only the
 	// call's context bounds it, as in a hard mount.
@@ -82,8 +90,12 @@ type Client struct {
 	cfg    transport.ClientConfig
 	opt    Options
 	conns  []*conn
-	auth   *transport.Auth // the caller's credentials; nil: opt.Cred
-	turn   *atomic.Uint32  // selects the next connection
+	host   string          // the server's name as given; of several servers the first
+	auth   *transport.Auth // the caller's credentials for NFS calls; nil: opt.Cred
+	other  *transport.Auth // for calls on other connections, if auth is not AUTH_SYS; nil: opt.Cred
+	flavor oncrpc.Flavor   // of auth
+	secure *secureClients
+	turn   *atomic.Uint32 // selects the next connection
 	calls  *callCounts
 	acl    *aclServer
 	locks  *lockManager
@@ -95,7 +107,7 @@ type Client struct {
 // them. Make one Client for each caller and keep it: its calls cost the same as calls of c.
 func (c *Client) As(cred transport.Cred) *Client {
 	as := *c
-	as.auth = transport.NewAuth(cred)
+	as.auth, as.other, as.flavor = transport.NewAuth(cred), nil, cred.Flavor
 	return &as
 }
 
@@ -115,13 +127,14 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if opt.Conns < 0 || opt.Conns > maxConns {
 		return nil, fmt.Errorf("%d connections: not in 1..%d", opt.Conns, maxConns)
 	}
-	c := &Client{opt: opt, turn: new(atomic.Uint32), calls: new(callCounts), acl: new(aclServer), locks: &lockManager{search: make(chan struct{}, 1)}}
+	c := &Client{opt: opt, host: t.Host, turn: new(atomic.Uint32), calls: new(callCounts), acl: new(aclServer), secure: new(secureClients), locks: &lockManager{search: make(chan struct{}, 1)}}
 	c.cfg = transport.ClientConfig{Service: "nfs", Observe: c.calls.observe, CallTimeout: opt.CallTimeout, RetryTimeout: opt.RetryTimeout, Responding: opt.Responding, Probe: true, ReservedPort: true, Dial: opt.Dial}
 	if opt.Cred != nil {
 		c.cfg.Cred = *opt.Cred
 	} else {
 		c.cfg.Cred = transport.SysCred()
 	}
+	c.flavor = c.cfg.Cred.Flavor
 	if err := c.dialProviders(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}

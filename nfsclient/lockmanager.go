@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // ErrNoLockManager is the error of lock calls if the server's lock manager cannot be found.
@@ -64,13 +65,17 @@ func (c *Client) CallLockManager(ctx context.Context, proc uint32, args xdr.Mars
 	if err != nil {
 		return err
 	}
+	auth := c.auth
+	if conn != c.conns[0].Client && c.flavor != oncrpc.FlavorSys { // Linux's lock manager gets AUTH_SYS beside Kerberos
+		auth = c.other
+	}
 	if args == nil {
 		args = void{}
 	}
 	if res == nil {
 		res = void{}
 	}
-	err = conn.CallAs(ctx, c.auth, &lockProcs[proc], args, res, nil, 0)
+	err = conn.CallAs(ctx, auth, &lockProcs[proc], args, res, nil, 0)
 	if errors.Is(err, transport.ErrProgUnavail) { // the lock manager was there before
 		return ErrNoLockManager
 	}

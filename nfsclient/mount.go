@@ -55,17 +55,25 @@ func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Mars
 
 // MountHandle returns the handle of an exported directory.
 func (c *Client) MountHandle(ctx context.Context, dir string) (nfs3.FH, error) {
+	fh, _, err := c.mountFlavors(ctx, dir)
+	return fh, err
+}
+
+// mountFlavors also returns the server's list of flavors for the directory. MOUNT calls always use
+// AUTH_SYS, like those of Linux's mount: its server's MOUNT has no Kerberos.
+func (c *Client) mountFlavors(ctx context.Context, dir string) (nfs3.FH, []uint32, error) {
 	var res mount3.MntRes
 	if len(dir) > mount3.MaxPath {
-		return nfs3.FH{}, &MountError{Path: dir, Status: mount3.ErrNameTooLong}
+		return nfs3.FH{}, nil, &MountError{Path: dir, Status: mount3.ErrNameTooLong}
 	}
 	if err := c.mountCall(ctx, &mountMnt, &mount3.PathArgs{Path: dir}, &res); err != nil {
-		return nfs3.FH{}, fmt.Errorf("mount %s: %w", dir, err)
+		return nfs3.FH{}, nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	if res.Status != mount3.OK {
-		return nfs3.FH{}, &MountError{Path: dir, Status: res.Status}
+		return nfs3.FH{}, nil, &MountError{Path: dir, Status: res.Status}
 	}
-	return nfs3.MakeFH(res.Handle)
+	fh, err := nfs3.MakeFH(res.Handle)
+	return fh, res.Flavors, err
 }
 
 // Unmount notifies the server of the end of a mount. The call is advisory.
@@ -85,8 +93,11 @@ func (c *Client) Exports(ctx context.Context) ([]mount3.Export, error) {
 // Mount mounts an exported directory.
 func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 	dir = path.Clean("/" + dir)
-	fh, err := c.MountHandle(ctx, dir)
+	fh, flavors, err := c.mountFlavors(ctx, dir)
 	if err != nil {
+		return nil, err
+	}
+	if c, err = c.secured(dir, flavors); err != nil {
 		return nil, err
 	}
 	if err := c.followRoot(ctx, fh); err != nil {

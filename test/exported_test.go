@@ -27,6 +27,8 @@ var kept = map[string]string{
 	"nfsclient/vmware.":               "the functions that callers of go-nfs-client know, with its signatures",
 	"nfsserver/exports.Error":         "for errors.As: where the mistake stands",
 	"nfsserver/fstest.Allocates":      "for FS of other modules, as nfsserver/juicefs",
+	"nfsclient.FlavorError.Path":      "for errors.As",
+	"nfsclient.Client.WithFlavor":     "for calls without a mount",
 	"nfsserver/fstest.ChargesHoles":   "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver/perm.":                 "for FS of other modules whose objects no kernel guards, as nfsserver/juicefs",
 	"nfsserver.CallID.":               "for FS of other modules, as nfsserver/juicefs",

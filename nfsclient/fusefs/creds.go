@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/user"
 	"strconv"
@@ -23,8 +24,12 @@ import (
 // A caller is one set of credentials. Equal credentials share one caller, compared by pointer.
 type caller struct {
 	client *nfsclient.Client // sends calls with these credentials
-	uid    uint32
+	uid    uint32            // that the server knows; unknownUID with Kerberos
 }
+
+// unknownUID is the uid of Kerberos callers: the server's user for a principal may have another
+// number than the local one. It is no valid uid (chown(2)).
+const unknownUID = math.MaxUint32
 
 // The lifetime of cached process groups, and bounds on cached processes and callers.
 const (
@@ -38,16 +43,21 @@ const (
 // process's supplementary groups. A process in another PID namespace is missing from /proc: the
 // mount then uses the user's login groups from this machine's databases. If the process's group
 // differs from the login group, the mount uses none, because the process may have dropped them.
+//
+// With Kerberos the uid alone decides: the server knows the groups of its principals.
 type callers struct {
 	// set once
 	client  *nfsclient.Client
 	machine string
 	fixed   *caller // sends all users' calls; nil: each user's own credentials
+	// kerberos returns a user's credentials; nil: AUTH_SYS
+	kerberos func(uid uint32) *transport.Auth
 
 	mu    sync.Mutex // guards all below
 	login func(uid, gid string) []string
 	procs map[fuse.Caller]processCaller
 	known map[string]*caller
+	users map[uint32]*caller // with Kerberos, by local uid
 }
 
 // A processCaller is a process with known groups.
@@ -59,7 +69,10 @@ type processCaller struct {
 // init takes the fixed credentials from the options, if there are any.
 func (c *callers) init(f *fileSystem) {
 	c.client = f.client
-	c.procs, c.known = make(map[fuse.Caller]processCaller), make(map[string]*caller)
+	c.procs, c.known, c.users = make(map[fuse.Caller]processCaller), make(map[string]*caller), make(map[uint32]*caller)
+	if f.client.Kerberos() {
+		c.kerberos = f.opt.Kerberos
+	}
 	c.machine = transport.SysCred().Machine
 	c.login = loginGroups
 	if f.opt.Cred != nil {
@@ -71,6 +84,9 @@ func (c *callers) init(f *fileSystem) {
 func (c *callers) of(from *fuse.Caller) *caller {
 	if c.fixed != nil {
 		return c.fixed
+	}
+	if c.kerberos != nil {
+		return c.ofUser(from)
 	}
 	c.mu.Lock()
 	m, ok := c.procs[*from]
@@ -88,6 +104,22 @@ func (c *callers) of(from *fuse.Caller) *caller {
 		clear(c.procs)
 	}
 	c.procs[*from] = processCaller{who, now.Add(groupsFor)}
+	return who
+}
+
+// ofUser returns the caller of a user with Kerberos. Only calls to other programs use the ids.
+func (c *callers) ofUser(from *fuse.Caller) *caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.users[from.Uid]
+	if who == nil {
+		if len(c.users) >= maxCallers {
+			clear(c.users)
+		}
+		sys := transport.Cred{Flavor: oncrpc.FlavorSys, Machine: c.machine, UID: from.Uid, GID: from.Gid}
+		who = &caller{uid: unknownUID, client: c.client.AsAuth(c.client.Flavor(), c.kerberos(from.Uid), sys)}
+		c.users[from.Uid] = who
+	}
 	return who
 }
 

@@ -79,6 +79,9 @@ func newFileSystem(ctx context.Context, fs *nfsclient.FS, opt Options) (*fileSys
 	if opt.NoAC {
 		opt.ReadAhead = -1 // data read ahead would be outdated when used
 	}
+	if err := opt.checkSecurity(f.client); err != nil {
+		return nil, err
+	}
 	if opt.Cred != nil {
 		f.client = f.client.As(*opt.Cred)
 	}

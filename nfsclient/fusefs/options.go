@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -91,6 +92,11 @@ type Options struct {
 	// supplementary groups.
 	Cred *transport.Cred
 
+	// Kerberos returns the credentials of a local user's calls. Mounts with Kerberos
+	// (nfsclient.Client.Kerberos) need it, and others do not use it. It must not block: the calls
+	// fetch the tickets, and a call of a user without a ticket fails with the error of that.
+	Kerberos func(uid uint32) *transport.Auth
+
 	// FuseOptions are further mount options: nosuid, nodev, noexec, noatime, …
 	FuseOptions []string
 
@@ -140,6 +146,17 @@ func (o *Options) setDefaults() error {
 	}
 	if !setTimes(&o.AcRegMin, &o.AcRegMax, acRegMin, acRegMax) || !setTimes(&o.AcDirMin, &o.AcDirMax, acDirMin, acDirMax) {
 		return errBounds
+	}
+	return nil
+}
+
+// errOneTicket is the error for a mount that would act for all users with the tickets of its own.
+var errOneTicket = errors.New("with Kerberos each user needs tickets: set Options.Kerberos, and no Cred")
+
+// checkSecurity returns an error if users would act as others do, or with less protection.
+func (o *Options) checkSecurity(c *nfsclient.Client) error {
+	if c.Kerberos() && (o.Kerberos == nil || o.Cred != nil) {
+		return errOneTicket
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ package doctor
 import (
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // answer makes a procedure of programs always return one result.
@@ -145,7 +147,7 @@ func TestSizesAndFlavors(t *testing.T) {
 		}
 	}
 	for f, want := range map[uint32]string{0: "none", 1: "sys", 7: "tls", 390003: "krb5", 390004: "krb5i", 390005: "krb5p", 99: "99"} {
-		if got := flavor(f); got != want {
+		if got := nfsclient.SecName(oncrpc.Flavor(f)); got != want {
 			t.Errorf("%d: %s, want %s", f, got, want)
 		}
 	}

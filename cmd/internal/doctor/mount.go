@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
@@ -127,7 +128,7 @@ func checkMNT(ctx context.Context, cu *checkup) Finding {
 	}
 	names := make([]string, len(res.Flavors))
 	for i, f := range res.Flavors {
-		names[i] = flavor(f)
+		names[i] = nfsclient.SecName(oncrpc.Flavor(f))
 	}
 	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", cu.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
 	if len(names) > 0 && !slices.Contains(res.Flavors, uint32(oncrpc.FlavorSys)) {
@@ -170,23 +171,4 @@ func (cu *checkup) refusalAdvice(s mount3.Status) string {
 		return cu.letInAdvice(nil, false)
 	}
 	return "see the server's log"
-}
-
-// flavor returns the name of an authentication flavor (RFC 5531 §8.2, RFC 2623 §2.2).
-func flavor(f uint32) string {
-	switch f {
-	case 0:
-		return "none"
-	case 1:
-		return "sys"
-	case 390003:
-		return "krb5"
-	case 390004:
-		return "krb5i"
-	case 390005:
-		return "krb5p"
-	case 7:
-		return "tls"
-	}
-	return fmt.Sprint(f)
 }

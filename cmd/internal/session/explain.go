@@ -207,7 +207,10 @@ func RefusedByAll(spec string, targets []nfsclient.Target) error {
 func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfsclient.Target, l *limit, reserved bool, err error) error {
 	var refused *nfsclient.MountError
 	var auth *transport.AuthError
+	var flavor *nfsclient.FlavorError
 	switch {
+	case errors.As(err, &flavor):
+		return fmt.Errorf("%s: %s", s.Name(t), flavorCure(flavor))
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such export, or no such directory in one: nfsrdma showmount %s lists the exports", s.Name(t), serverArg(t))
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrPermission):
@@ -218,13 +221,27 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 	return s.explainSilence(t, "mount", l, err)
 }
 
+// flavorCure returns the reason why an export's flavors cannot be used, and a remedy.
+func flavorCure(e *nfsclient.FlavorError) string {
+	wants := "the server wants " + nfsclient.SecNames(e.Offered)
+	switch {
+	case errors.Is(e.Err, nfsclient.ErrNoKerberos):
+		return wants + ": " + e.Err.Error() + ", so have it exported with sec=sys too (exports(5))"
+	case e.Err != nil:
+		return wants + ": " + e.Err.Error()
+	case len(e.Wanted) > 0:
+		return wants + ", and not " + nfsclient.SecNames(e.Wanted) + ": give one of its flavors, or export it with one of yours (exports(5))"
+	}
+	return wants + ", and this client speaks none of them: export it with sec=sys or sec=krb5 (exports(5))"
+}
+
 // uidCure returns the advice about a server that rejects a call's credentials.
 func uidCure(t nfsclient.Target, reserved bool) string {
 	cure := "a server that an ordinary user runs accepts root and that user only, unless it has --trust-local"
 	if t.Transport == nfsclient.TCP && !reserved {
 		cure += "; one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"
 	}
-	return cure
+	return cure + "; or it demands sec=krb5 or xprtsec=tls: its log says which"
 }
 
 // letIn returns the advice about a server that refuses this host's mount.

@@ -3,6 +3,8 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // TestWrongPorts: the service on the port, and the path that would work.
@@ -44,6 +47,28 @@ func TestWrongPorts(t *testing.T) {
 	}
 	if got := wrongPort(rdma, portprobe.MPA) + wrongPort(tcp, portprobe.RPC); got != "" {
 		t.Errorf("the right ports: %q", got)
+	}
+}
+
+// TestFlavorCures: a flavor that cannot be used has its reason, or the remedy.
+func TestFlavorCures(t *testing.T) {
+	const sys, krb5 = oncrpc.FlavorSys, oncrpc.FlavorKrb5
+	for want, e := range map[string]*nfsclient.FlavorError{
+		"the server wants sec=krb5: krb5: this program has no Kerberos, so have it exported with sec=sys too (exports(5))": {Offered: []oncrpc.Flavor{krb5}, Err: fmt.Errorf("krb5: %w", nfsclient.ErrNoKerberos)},
+		"the server wants sec=krb5: krb5: no ticket": {Offered: []oncrpc.Flavor{krb5}, Err: errors.New("krb5: no ticket")},
+		"the server wants sec=sys, and not sec=krb5: give one of its flavors, or export it with one of yours (exports(5))": {Offered: []oncrpc.Flavor{sys}, Wanted: []oncrpc.Flavor{krb5}},
+		"the server wants sec=3, and this client speaks none of them: export it with sec=sys or sec=krb5 (exports(5))":     {Offered: []oncrpc.Flavor{3}},
+	} {
+		s := newSession(t, new(strings.Builder))
+		err := s.explainMount(t.Context(), nil, nfsclient.Target{Host: "h", Path: "/x"}, nil, false, fmt.Errorf("mount: %w", e))
+		if got := err.Error(); !strings.HasSuffix(got, "h/x: "+want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	s := newSession(t, new(strings.Builder))
+	err := s.explainMount(t.Context(), nil, nfsclient.Target{Host: "h", Path: "/x"}, nil, false, &transport.AuthError{Stat: oncrpc.AuthTooWeak})
+	if got, want := err.Error(), "or it demands sec=krb5 or xprtsec=tls: its log says which"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
 	}
 }
 
