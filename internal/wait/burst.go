@@ -11,12 +11,12 @@ import (
 // threads it does nothing. The call bypasses Go's scheduler.
 func Yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// BurstBytes is the number of bytes that a goroutine sends or receives before it yields. 256 KiB:
+// BurstBytes is the number of bytes that a goroutine receives before it yields. 256 KiB:
 // the kernel preempts only at the end of a time slice, of milliseconds, and small calls of other
 // connections would wait until then.
 const BurstBytes = 256 << 10
 
-// A Burst counts the bytes that a goroutine has sent or received since it last yielded.
+// A Burst counts the bytes that a goroutine has received since it last yielded.
 type Burst struct {
 	n      int
 	yields atomic.Uint64
@@ -27,14 +27,9 @@ type Burst struct {
 func (b *Burst) Add(n int) {
 	if b.n += n; b.n >= BurstBytes {
 		b.n = 0
-		b.Yield()
+		b.yields.Add(1)
+		Yield()
 	}
-}
-
-// Yield yields in the midst of a burst. Any goroutine may call it.
-func (b *Burst) Yield() {
-	b.yields.Add(1)
-	Yield()
 }
 
 // Yields returns how often the Burst has yielded. Any goroutine may call it.

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 	"golang.org/x/sys/unix"
@@ -33,7 +32,6 @@ type tcpLink struct {
 	rerr   syscall.Errno
 	noRead bool   // the sink wanted no bytes
 	wait   waiter // but the transmitter uses wait.large too
-	burst  wait.Burst
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // the pieces of one call: wfew, or a slice from iovecs
@@ -133,7 +131,6 @@ func (l *tcpLink) read(s sink) (int, error) {
 	case l.rn == 0:
 		return 0, io.EOF
 	}
-	l.burst.Add(l.rn)
 	return l.rn, nil
 }
 

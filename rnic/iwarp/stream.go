@@ -128,6 +128,7 @@ func (s *stream) start(ses *session) error {
 func (s *stream) AddTo(t tally.Table) {
 	s.right.AddTo(t)
 	t.Add("early_flush", s.early.tally.Counts())
+	t.Add("call_yield", s.tx.callYields.Counts())
 	if l, ok := s.link.(*tcpLink); ok {
 		l.wait.AddTo(t)
 	}

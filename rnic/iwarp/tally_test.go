@@ -18,7 +18,7 @@ func TestMechanismsOfDevice(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	join(t, a, b)
 	names := slices.Sorted(maps.Keys(b.dev.Mechanisms()))
-	if want := []string{"block", "caller_receive", "early_flush", "poller_mask", "spin", "yield"}; !slices.Equal(names, want) {
+	if want := []string{"block", "call_yield", "caller_receive", "early_flush", "poller_mask", "spin", "yield"}; !slices.Equal(names, want) {
 		t.Errorf("over TCP: mechanisms %v, want %v", names, want)
 	}
 	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // it waits for input

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
@@ -31,7 +32,7 @@ type transmitter struct {
 
 	handed atomic.Uint64 // bytes of the stream that TCP has taken
 
-	burst wait.Burst // yields of the transmit loop, so that small calls pass large transfers
+	callYields tally.Counter // yields to small calls
 }
 
 // PostSend queues work, and sends it unless another goroutine will.
@@ -169,7 +170,7 @@ func (t *transmitter) run(budget int) {
 // runLoop is run for the transmit loop: it waits for room in the socket.
 func (t *transmitter) runLoop() {
 	for {
-		n, o, err := t.step()
+		_, o, err := t.step()
 		if err == nil && o == full {
 			// Completions are reported now: the peer can keep the socket full for any time.
 			t.s.q.NotifySends()
@@ -180,7 +181,6 @@ func (t *transmitter) runLoop() {
 			return
 		}
 		t.s.q.NotifySends()
-		t.burst.Add(n)
 		// GiveUp, in failed, comes without Rest: after an error teardown flushes the queue.
 		if o == idle && t.s.work.Rest() {
 			return
@@ -204,7 +204,8 @@ var yieldedFor atomic.Uint64
 func (t *transmitter) yieldToCalls() {
 	if n := rxwait.SmallInputs(); n != yieldedFor.Load() {
 		yieldedFor.Store(n)
-		t.burst.Yield()
+		t.callYields.Win()
+		wait.Yield()
 	}
 }
 

@@ -1,40 +1,17 @@
-// Large transfers yield.
+// Large transfers yield to small calls.
 
 package iwarp
 
 import (
-	"io"
 	"net"
 	"testing"
 
-	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
-// transferred is what the tests below send and receive: with pieces of up to 320 KiB a burst ends
-// after less than 640.
+// transferred is what a test of large transfers receives.
 const transferred = 8 << 20
-
-func wantBursts(t *testing.T, b *wait.Burst) {
-	t.Helper()
-	const least, most = transferred / (640 << 10), transferred / wait.BurstBytes
-	if n := b.Yields(); n < least || n > most {
-		t.Errorf("%d yields during %d bytes, want %d to %d", n, transferred, least, most)
-	}
-}
-
-func TestTransmitLoopYields(t *testing.T) {
-	s := scriptOver(t)
-	s.open()
-	post(t, s.qp, rnic.SendWR{ID: 1, Op: rnic.OpSend, SGL: [][]byte{make([]byte, transferred)}})
-	if _, err := io.CopyN(io.Discard, s.c, transferred); err != nil {
-		t.Fatalf("CopyN: %v", err)
-	}
-	s.c.Close() // with its last bytes, headers and CRCs, on their way
-	<-s.qp.Done()
-	wantBursts(t, &streamOf(s.qp).tx.burst)
-}
 
 // A roomySink takes whatever comes.
 type roomySink struct{ p [64 << 10]byte }
@@ -54,19 +31,6 @@ func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
 	return c, l
 }
 
-func TestReceivingYields(t *testing.T) {
-	c, l := pipeLink(t)
-	go c.Write(make([]byte, transferred))
-	for left := transferred; left > 0; {
-		n, err := l.read(&roomySink{})
-		if err != nil {
-			t.Fatalf("read: %v", err)
-		}
-		left -= n
-	}
-	wantBursts(t, &l.burst)
-}
-
 // Each batch of a stream of large transfers, and of no other, yields where there has been
 // a small call since one did.
 func TestBatchesYieldToCalls(t *testing.T) {
@@ -81,12 +45,12 @@ func TestBatchesYieldToCalls(t *testing.T) {
 	batch := func(large int32) (yields uint64) {
 		t.Helper()
 		id++
-		before := tx.burst.Yields()
+		before := tx.callYields.Counts().Won
 		tx.tcp.wait.large.Store(large)
 		post(t, a.qp, rnic.SendWR{ID: id, Op: rnic.OpSend, SGL: [][]byte{{1}}})
 		a.want(t, rnic.OpSend, id, rnic.WCSuccess)
 		b.want(t, rnic.OpRecv, id-1, rnic.WCSuccess)
-		return tx.burst.Yields() - before
+		return tx.callYields.Counts().Won - before
 	}
 	for range 3 {
 		other.Input()
@@ -98,8 +62,8 @@ func TestBatchesYieldToCalls(t *testing.T) {
 		}
 	}
 	tx.yieldToCalls()
-	before := tx.burst.Yields()
-	if tx.yieldToCalls(); tx.burst.Yields() != before {
+	before := tx.callYields.Counts().Won
+	if tx.yieldToCalls(); tx.callYields.Counts().Won != before {
 		t.Error("yields twice for one call")
 	}
 }
