@@ -53,8 +53,9 @@ type Caps struct {
 func (d *Device) Caps() Caps { return d.caps }
 
 // Mechanisms returns the decision counts of the provider's mechanisms for the device's QPs since
-// the device was opened: spin, block, yield, poller_mask, caller_receive, run_on_receiver,
-// early_flush and call_yield for iWARP over TCP, none for others. The caller owns the table.
+// the device was opened. iWARP over TCP has spin, block, yield, poller_mask, caller_receive,
+// early_flush and call_yield, RoCE spin, batch_yield, join_packets, early_retransmit and reorder.
+// A port of RoCE counts for the Device that connected a QP there first. The caller owns the table.
 func (d *Device) Mechanisms() DecisionTable { return d.tally.Table() }
 
 // stagShards is the number of shards in the STag table, so that look-ups by different QPs seldom

@@ -52,6 +52,7 @@ func (e *endpoint) finish() {
 	e.mu.Unlock()
 	conn.leave()
 	t.timers.forget(e)
+	e.q.LeaveDecisions(e)
 	e.q.Flushed()
 	e.q.Ended()
 	t.release()

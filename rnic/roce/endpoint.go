@@ -171,11 +171,16 @@ func (e *endpoint) establish(s *session, l *cmLink) error {
 		e.peer = netip.AddrPortFrom(b.port.zoned(s.attrs.Peer), b.port.key.Port())
 	}
 	e.heard.Store(int64(now()))
+	b.port.joinDecisions(e.q)
+	e.q.JoinDecisions(e)
 	if e.cfg.Service == rnic.RC {
 		b.port.timers.arm(e, now()+keepalive)
 	}
 	return nil
 }
+
+// AddTo implements rnic.DecisionSource, for an established endpoint.
+func (e *endpoint) AddTo(t rnic.DecisionTable) { e.bound.Load().qp.AddTo(t) }
 
 // PostSend queues work, and transmits it unless another goroutine is transmitting.
 func (e *endpoint) PostSend(wrs []rnic.Posted) error {

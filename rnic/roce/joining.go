@@ -6,6 +6,7 @@ package roce
 import (
 	"net/netip"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
@@ -21,6 +22,7 @@ type joinMonitor struct {
 	safe        bool // set once: loopback, or IPv6, which has no identification
 	sent, again int
 	stopped     bool
+	tally       tally.Counter // won: joining goes on after joinedCounted packets; lost: it ends
 }
 
 func newJoinMonitor(local netip.Addr) joinMonitor {
@@ -50,6 +52,7 @@ func (j *joinMonitor) mustTravelAlone(w udp.Wire, s rnic.Service, again bool) bo
 		if j.stopped = j.again > j.sent/joinedLost; j.stopped {
 			w.NeverJoin()
 		}
+		j.tally.Note(!j.stopped)
 		j.sent, j.again = 0, 0
 	}
 	return again

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
@@ -44,6 +45,9 @@ func TestWhenPacketsAreJoined(t *testing.T) {
 	}
 	if w.never != 1 || !j.stopped {
 		t.Errorf("given up %d times", w.never)
+	}
+	if got, want := j.tally.Counts(), (tally.Counts{Won: 10, Lost: 1}); got != want {
+		t.Errorf("decisions %+v, want %+v", got, want)
 	}
 	for _, at := range []string{"127.0.0.1", "127.9.9.9", "::1", "fd91:7::1"} {
 		j = newJoinMonitor(netip.MustParseAddr(at))

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/internal/clock"
+	"github.com/nfsrdma/nfsrdma/internal/tally"
+	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
@@ -40,7 +42,10 @@ type port struct {
 	// (receiver.follow).
 	receiving chan struct{}
 
-	users int // guarded by ports.mu
+	yields tally.Counter // to woken goroutines; won: they posted
+
+	users     int              // guarded by ports.mu
+	decisions *rnic.ProviderQP // guarded by ports.mu: its Device has the port's decisions; nil: none
 
 	mu          sync.Mutex
 	endQueue    []*endpoint // guarded by mu: endpoints that have ended and await finish
@@ -117,6 +122,24 @@ func (t *port) zoned(a netip.Addr) netip.Addr {
 	return a.WithZone(t.key.Addr().Zone())
 }
 
+// joinDecisions adds the port's decisions to those of q's Device, unless another Device has them:
+// Devices share a port.
+func (t *port) joinDecisions(q *rnic.ProviderQP) {
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	if t.decisions == nil {
+		t.decisions = q
+		q.JoinDecisions(t)
+	}
+}
+
+// AddTo implements tally.Source.
+func (t *port) AddTo(all tally.Table) {
+	t.wire.AddTo(all)
+	all.Add("batch_yield", t.yields.Counts())
+	all.Add("join_packets", t.tx.joining.tally.Counts())
+}
+
 // release undoes openPort; the last user's release closes the socket.
 func (t *port) release() {
 	ports.mu.Lock()
@@ -126,6 +149,9 @@ func (t *port) release() {
 	}
 	delete(ports.all, t.key)
 	ports.ending[t] = struct{}{}
+	if t.decisions != nil {
+		t.decisions.LeaveDecisions(t)
+	}
 	t.quit.Store(true)
 	t.wire.Close()
 	t.wakeUp()

@@ -137,6 +137,7 @@ func (r *receiver) notify() (leads bool) {
 	}
 	if r.ran && r.held && !t.tx.pending() {
 		runtime.Gosched() // woken goroutines post before the batch leaves
+		t.yields.Note(t.tx.pending())
 	}
 	for i, e := range r.batch {
 		t.afterChange(e)

@@ -2,7 +2,11 @@
 
 package core
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+)
 
 // A Drop is the reason for a dropped packet, in step order (figure 117, IBA 9.8.1 [IBU-017]). The
 // sender learns no reason; only the counters show the reasons.
@@ -57,6 +61,12 @@ type Counters struct {
 
 // Dropped returns the number of packets dropped for reason d.
 func (c Counters) Dropped(d Drop) uint64 { return c.Packets[d] }
+
+// AddTo adds the decisions of the QP's mechanisms. It takes no lock.
+func (qp *QP) AddTo(t rnic.DecisionTable) {
+	t.Add("early_retransmit", qp.req.probing.tally.Counts())
+	t.Add("reorder", qp.res.reorder.tally.Counts())
+}
 
 // maxViolations is the maximum of port management's 16-bit counters (IBA 9.6 [IBU-178]).
 const maxViolations = 1<<16 - 1

@@ -3,6 +3,8 @@
 
 package core
 
+import "github.com/nfsrdma/nfsrdma/internal/tally"
+
 // probing retransmits as soon as an answer is late by measured round-trip times, long before the
 // negotiated timeout. This does not count as a retry: a stalled peer is given up no sooner.
 type probing struct {
@@ -20,6 +22,8 @@ type probing struct {
 	timed      uint32  // PSN
 	timedAt    Instant // when the timed request was sent
 	mean, vary Instant // smoothed time and mean deviation (RFC 6298 §2); 0: unknown
+
+	tally tally.Counter // early retransmissions; won: a packet had been lost
 }
 
 // Minimum lateness before a retransmission: minProbe, because a processor busy elsewhere for a
@@ -54,10 +58,12 @@ func (qp *QP) probed(late bool) {
 	switch {
 	case r.savedWindow == 0:
 	case late:
+		r.tally.Lose()
 		r.window, r.capacityKnown, r.careful = r.savedWindow, r.savedCapacityKnown, r.savedCareful
 		r.savedWindow = 0
 		qp.seek(r.high) // do not retransmit packets in flight
 	default:
+		r.tally.Win()
 		r.shrink()
 	}
 }

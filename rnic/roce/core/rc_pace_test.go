@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/must"
@@ -137,6 +138,13 @@ func TestProbeOfLateAnswer(t *testing.T) {
 		exchange(a, b)
 		if n := len(a.completions()); n != 40 {
 			t.Errorf("lost %v: %d Writes are done", lost, n)
+		}
+		want := tally.Counts{Lost: 1}
+		if lost {
+			want = tally.Counts{Won: 1}
+		}
+		if got := r.probing.tally.Counts(); got != want {
+			t.Errorf("lost %v: early retransmissions %+v, want %+v", lost, got, want)
 		}
 	}
 }

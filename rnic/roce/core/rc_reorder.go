@@ -5,6 +5,7 @@ package core
 import (
 	"sync"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
@@ -17,6 +18,7 @@ const reorderWindow = 32
 type reorderBuffer struct {
 	slots [reorderWindow]*bufferedRequest
 	n     int
+	tally tally.Counter // won: taken in order; lost: dropped again; passed: too far ahead
 }
 
 // A bufferedRequest is one buffered request, with room for its payload.
@@ -31,6 +33,7 @@ var bufferedPool = sync.Pool{New: func() any { return new(bufferedRequest) }}
 // is checked when its PSN is due.
 func (e *reorderBuffer) add(p *Packet, d uint32) bool {
 	if d >= reorderWindow || p.Reserved || len(p.Payload) > MaxMTU {
+		e.tally.Pass()
 		return false
 	}
 	slot := &e.slots[p.PSN%reorderWindow]
@@ -57,6 +60,7 @@ func (e *reorderBuffer) take(psn uint32) *bufferedRequest {
 	}
 	*slot = nil
 	e.n--
+	e.tally.Win()
 	return k
 }
 
@@ -74,6 +78,7 @@ func (e *reorderBuffer) clear() {
 		if k != nil {
 			e.slots[i] = nil
 			e.n--
+			e.tally.Lose()
 			k.release()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 	"github.com/nfsrdma/nfsrdma/test/must"
@@ -78,6 +79,10 @@ func TestOutOfOrderRequestsAreBuffered(t *testing.T) {
 	exchange(a, b)
 	if n := len(a.completions()); n != 40 || !bytes.Equal(mem, written(40)) || b.qp.res.reorder.n != 0 {
 		t.Errorf("%d are done, %d are kept", n, b.qp.res.reorder.n)
+	}
+	// The 7 last requests were too far ahead.
+	if got, want := b.qp.res.reorder.tally.Counts(), (tally.Counts{Won: reorderWindow - 1, Passed: 7}); got != want {
+		t.Errorf("decisions %+v, want %+v", got, want)
 	}
 }
 
@@ -207,6 +212,9 @@ func TestResetDropsBufferedRequests(t *testing.T) {
 	b.modify(RESET, 0, at)
 	if _, ok := b.qp.Deadline(); ok {
 		t.Error("something is awaited")
+	}
+	if got, want := b.qp.res.reorder.tally.Counts(), (tally.Counts{Lost: 1}); got != want {
+		t.Errorf("decisions %+v, want %+v", got, want)
 	}
 	b.modify(INIT, initUC, at)
 	b.modify(RTR, rtrRC, at)

@@ -7,6 +7,7 @@ package udp
 import (
 	"net/netip"
 
+	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
@@ -36,6 +37,9 @@ type Wire interface {
 	Send() (sent int, full bool, err error)
 	Drop()
 	WaitWritable() error
+
+	// AddTo adds the decisions of Receive's spins.
+	AddTo(t tally.Table)
 
 	// OnRefused sets the callback for packets to closed ports: see Socket.OnRefused.
 	OnRefused(f func(to netip.AddrPort, datagram []byte))
@@ -79,6 +83,7 @@ func Open(at netip.AddrPort) (Wire, error) {
 	return &wire{Batch: NewBatch(s, BatchLen), Socket: s, in: NewInbound(s, BatchLen)}, nil
 }
 
+func (w *wire) AddTo(t tally.Table)                         { w.in.spinner.AddTo(t) }
 func (w *wire) Send() (int, bool, error)                    { return w.Socket.Send(w.Batch) }
 func (w *wire) Packet(i int) (head, data []byte, good bool) { return w.in.Packet(i) }
 func (w *wire) Receive(spin bool) (n int, err error) {
