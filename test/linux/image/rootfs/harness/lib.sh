@@ -66,3 +66,32 @@ knfsd_up() {
 	exportfs -a && rpc.nfsd "${2:-4}" && rpc.mountd -p 20048 || return 1
 	echo "rdma 20049" > /proc/fs/nfsd/portlist
 }
+
+# tls_up: tlshd does the kernel's TLS handshakes, with ca.pem, client.pem, client.key, server.pem and server.key of
+# /etc/tlshd. It reads them at each handshake. What it says is in /run/tlshd.log.
+tls_up() {
+	[ -e /run/tlshd.log ] && return 0
+	modprobe tls || return 1
+	for side in client server; do
+		echo "[authenticate.$side]"
+		for field in truststore=ca.pem certificate=$side.pem private_key=$side.key; do echo "x509.${field%=*}=/etc/tlshd/${field#*=}"; done
+	done > /etc/tlshd.conf
+	setsid tlshd -s >> /run/tlshd.log 2>&1 < /dev/null &
+}
+
+# krb5_up: Kerberos of both sides, with /etc/krb5.conf and /etc/krb5.keytab; u1000@REALM is the user u1000.
+krb5_up() {
+	[ -e /run/gssd.log ] && return 0
+	mkdir -p /var/tmp && modprobe rpcsec_gss_krb5 || return 1
+	mountpoint -q /var/lib/nfs/rpc_pipefs || mount -t rpc_pipefs sunrpc /var/lib/nfs/rpc_pipefs
+	realm=$(sed -n 's/^\s*default_realm = //p' /etc/krb5.conf)
+	printf '[General]\nDomain = %s\nLocal-Realms = %s\n[Translation]\nMethod = nsswitch\n' "$realm" "$realm" > /etc/idmapd.conf
+	setsid rpc.gssd -f -v > /run/gssd.log 2>&1 < /dev/null &
+	setsid rpc.svcgssd -f -n -v > /run/svcgssd.log 2>&1 < /dev/null &
+}
+
+# sec_export DIR FLAVORS: knfsd exports DIR for security flavors.
+sec_export() {
+	echo "$1 *(rw,sync,insecure,no_subtree_check,no_root_squash,fsid=0,sec=$2)" > /etc/exports
+	exportfs -ra
+}

@@ -1,0 +1,95 @@
+// RPCSEC_GSS with Kerberos 5 (RFC 2203, RFC 4121) with Linux's client and server.
+
+package linux
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/machine/realm"
+)
+
+// TestKerberos: Linux alone first, which shows that the guest and its realm work.
+func TestKerberos(t *testing.T) {
+	g := bootSecure(t)
+	r := g.withKerberos(realm.Options{})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the KDC:\n%s", r.Log())
+		}
+	})
+	run(t, g.Guest, login(alice, "")+login(bob, "")+"sec_export /export krb5:krb5i:krb5p")
+	mountsKerberos(t, g.Guest, itself)
+	outlivesTicket(t, g.Guest, itself, "krb5")
+	quiet(t, g.Guest)
+}
+
+// asPrincipals is the work of two users with tickets, and one without, in a mount; it prints only
+// faults. Each file of more than a page is long for RDMA.
+const asPrincipals = `
+no="Permission denied"
+refused() { user=$1; shift; su $user -c "$*" > /tmp/said 2>&1 && echo "$user may $*"; grep -q "$no" /tmp/said || cat /tmp/said; }
+head -c 3000001 /dev/urandom > /tmp/data; chmod 644 /tmp/data
+su u1000 -c "mkdir /mnt/DIR && cd /mnt/DIR && umask 077 && cat /tmp/data > large && echo secret > small && umask 022 && echo open > open && ln -s open link" || exit 1
+drop_caches
+su u1000 -c "cmp /tmp/data /mnt/DIR/large" || echo "large differs"
+[ "$(su u2000 -c 'cat /mnt/DIR/open')" = open ] || echo "u2000 cannot read what is open"
+refused u2000 'cat /mnt/DIR/small'
+refused u2000 'cat /mnt/DIR/large'
+refused u2000 'echo more >> /mnt/DIR/open'
+refused u2000 'rm -f /mnt/DIR/small'
+refused u3000 'cat /mnt/DIR/open'
+[ $(stat -c %u:%g /mnt/DIR/small) = 1000:1000 ] || stat /mnt/DIR/small
+su u1000 -c 'cd /mnt/DIR && for i in $(seq 40); do echo $i > a-file-with-a-long-name-$i; done; ls | wc -l; rm *' > /tmp/said
+[ $(cat /tmp/said) = 44 ] || cat /tmp/said
+su u1000 -c "rmdir /mnt/DIR" || ls -la /mnt/DIR
+umount /mnt
+`
+
+// mountsKerberos: the guest mounts a server with each service of Kerberos, over both transports,
+// and users have their own rights.
+func mountsKerberos(t *testing.T, g *guest.Guest, p securePeer) {
+	t.Helper()
+	for _, proto := range []string{"tcp", "rdma"} {
+		for _, sec := range []string{"krb5", "krb5i", "krb5p"} {
+			out := run(t, g, p.at(proto, "sec="+sec)+readSmall)
+			if !strings.Contains(out, p.hello) || !strings.Contains(out, "sec="+sec+",") {
+				t.Errorf("sec=%s over %s: got %q", sec, proto, out)
+			}
+			if out := run(t, g, p.at(proto, "sec="+sec)+strings.ReplaceAll(asPrincipals, "DIR", proto+"-"+sec)); out != "" {
+				t.Errorf("sec=%s over %s:\n%s", sec, proto, out)
+			}
+		}
+	}
+}
+
+// copySlowly copies blocks for 15 s, and stops at the first that fails.
+const copySlowly = `
+mkdir -p /tmp/own && cd /tmp/own && head -c 3000000 /dev/urandom > data
+began=$(date +%s)
+for i in $(seq 0 59); do
+	dd if=data of=/mnt/copy bs=50k skip=$i seek=$i count=1 conv=notrunc,fsync 2> said || { grep : said; break; }
+	sleep 0.25
+done
+echo $(($(date +%s) - began))
+`
+
+// outlivesTicket: a copy goes on past the end of a ticket that its user has renewed, for another 5
+// s. Then it fails; with the next ticket its file has all blocks before that.
+func outlivesTicket(t *testing.T, g *guest.Guest, p securePeer, sec string) {
+	t.Helper()
+	write(t, filepath.Join(g.Share, "copy"), []byte(copySlowly))
+	out := run(t, g, login(alice, "-l 5s")+p.at("tcp", "sec="+sec)+`
+chmod 644 /share/copy; su u1000 -c 'sh /share/copy' > /tmp/copied 2>&1 &
+sleep 3
+`+login(alice, "-l 7s")+"wait $!; cat /tmp/copied\n"+login(alice, "")+"su u1000 -c 'cmp -n $(stat -c %s /mnt/copy) /tmp/own/data /mnt/copy && rm /mnt/copy' && echo same; umount /mnt")
+	why, rest, _ := strings.Cut(out, "\n")
+	var seconds int
+	n, err := fmt.Sscanf(rest, "%d\nsame", &seconds)
+	if n != 1 || seconds < 7 || !strings.Contains(why, "Key has expired") {
+		t.Errorf("got %q (%v), want %q after 7 s or more, and the same data", out, err, "Key has expired")
+	}
+}
