@@ -16,7 +16,7 @@ func (s *Server) aclProgram() *transport.Program {
 		nfsacl3.ProcGetACL: {Name: "GETACL", Run: adapt(s, getACL), Busy: busy(getACL), Lane: s.laneByHandle, Idempotent: true},
 		nfsacl3.ProcSetACL: {Name: "SETACL", Run: adaptChange(s, setACL, describeSetACL), Busy: busy(setACL), Lane: s.laneByHandle},
 	}
-	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names()}
+	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: procs, Lanes: s.Names(), Authorize: s.authorizeACL}
 }
 
 // acls returns the FS's ACLs, or ErrNotSupp if the FS has no ACLs or the export hides them.

@@ -35,8 +35,10 @@ type Change struct {
 	Remote net.Addr
 	RDMA   bool
 
-	Named    bool // the credential names a user (AUTH_SYS): UID and GID
-	UID, GID uint32
+	Named     bool // the credential names a user (AUTH_SYS, RPCSEC_GSS): UID and GID
+	UID, GID  uint32
+	Flavor    oncrpc.Flavor // for RPCSEC_GSS, the pseudo-flavor
+	Principal string        // of RPCSEC_GSS; otherwise ""
 	// Acted: the effective user (ActsUID and ActsGID) is known, by Squash and the export's rules. A
 	// call refused earlier has no effective user.
 	Acted            bool
@@ -75,8 +77,8 @@ var changes = sync.Pool{New: func() any { return new(Change) }}
 func audited[A, R any](q *request, s *Server, c *transport.Call, fh *nfs3.FH, st nfs3.Status, describe func(*Change, *A, *R), a *A, r *R) {
 	ch := changes.Get().(*Change)
 	*ch = Change{Time: time.Now(), Remote: c.Remote, RDMA: c.RDMA, Status: st,
-		Acted: q.acted, ActsUID: q.uid, ActsGID: q.gid}
-	if c.Cred.Flavor == oncrpc.FlavorSys {
+		Acted: q.acted, ActsUID: q.uid, ActsGID: q.gid, Flavor: c.Cred.Flavor, Principal: c.Cred.Principal}
+	if namesUser(&c.Cred) {
 		ch.Named, ch.UID, ch.GID = true, c.Cred.UID, c.Cred.GID
 	}
 	if q.x != nil {

@@ -12,7 +12,7 @@ import (
 // An inner export is a file system mounted inside another export and exported itself. A client
 // enters the inner export through the outer export if the outer has crossmnt or the inner has
 // nohide. The client must also have rights in the inner export, which has its own rules and
-// handles. Other clients see the mount point's directory or, with crossmnt, the outer FS's view of
+// handles. A call too weak for the inner export's rule is refused. Other clients see the mount point's directory or, with crossmnt, the outer FS's view of
 // that directory. An exported plain subdirectory stays part of the outer export, as with knfsd.
 
 // nest records for each entry the nested exports that its clients may enter directly: those with no
@@ -80,10 +80,14 @@ func (q *request) cross(name string, dir *Attr) (x *export, r Ref, at Attr, ok b
 		return nil, r, at, false, ErrBusy // the export is being replaced right now
 	}
 	defer n.x.leave()
-	if _, err := q.srv.rights(q.call, n); err != nil {
-		if errors.Is(err, ErrBusy) {
-			return nil, r, at, false, err
-		}
+	switch may, weak, err := q.srv.strongRights(q.call, n); {
+	case weak != strong:
+		// The outer FS's view would serve the files under weaker demands.
+		q.srv.logWeak(q.call, n, may, weak)
+		return nil, r, at, false, err
+	case errors.Is(err, ErrBusy):
+		return nil, r, at, false, err
+	case err != nil:
 		return nil, r, at, false, nil
 	}
 	if err := n.x.available(); err != nil {

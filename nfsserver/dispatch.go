@@ -12,7 +12,7 @@ import (
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},
-		nfs3.ProcGetattr:     {Run: adapt(s, getattr), Busy: busy(getattr), Inline: true, Idempotent: true},
+		nfs3.ProcGetattr:     {Run: adaptAtMount(s, getattr), Busy: busy(getattr), Inline: true, Idempotent: true},
 		nfs3.ProcSetattr:     {Run: adaptChange(s, setattr, describeSetattr), Busy: busy(setattr)},
 		nfs3.ProcLookup:      {Run: adapt(s, lookup), Busy: busy(lookup), Inline: true, Idempotent: true},
 		nfs3.ProcAccess:      {Run: adapt(s, access), Busy: busy(access), Inline: true, Idempotent: true},
@@ -30,7 +30,7 @@ func (s *Server) nfsProgram() *transport.Program {
 		nfs3.ProcReaddir:     {Run: adapt(s, readdir), Busy: busy(readdir), Idempotent: true},
 		nfs3.ProcReaddirplus: {Run: adapt(s, readdirplus), Busy: busy(readdirplus), Idempotent: true},
 		nfs3.ProcFsstat:      {Run: adapt(s, fsstat), Busy: busy(fsstat), Idempotent: true},
-		nfs3.ProcFsinfo:      {Run: adapt(s, fsinfo), Busy: busy(fsinfo), Inline: true, Idempotent: true},
+		nfs3.ProcFsinfo:      {Run: adaptAtMount(s, fsinfo), Busy: busy(fsinfo), Inline: true, Idempotent: true},
 		nfs3.ProcPathconf:    {Run: adapt(s, pathconf), Busy: busy(pathconf), Inline: true, Idempotent: true},
 		nfs3.ProcCommit:      {Run: adapt(s, commit), Busy: busy(commit), Idempotent: true},
 	}
@@ -41,7 +41,7 @@ func (s *Server) nfsProgram() *transport.Program {
 			procs[i].Lane = s.laneByHandle
 		}
 	}
-	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names()}
+	return &transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: procs, Lanes: s.Names(), Authorize: s.authorizeNFS}
 }
 
 // null does nothing (RFC 1813 §3.3.0).

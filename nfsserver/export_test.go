@@ -2,7 +2,10 @@
 
 package nfsserver
 
-import "github.com/nfsrdma/nfsrdma/xdr/nfs3"
+import (
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+)
 
 // SetGroups replaces the look-up of local users' groups.
 func (s *Server) SetGroups(f func(uid uint32) (gid uint32, gids []uint32, err error)) {
@@ -21,4 +24,18 @@ func (s *Server) Locked(export string, r Ref) bool {
 func (s *Server) RootHandle(name string) nfs3.FH {
 	x := s.table.Load().byID[exportID(&Export{Name: name})].x
 	return s.fh(x, &x.root)
+}
+
+// StrongEnough is the check of NFS's calls before they run.
+func (s *Server) StrongEnough(c *transport.Call, atMount bool) bool {
+	return s.strongEnough(c, atMount)
+}
+
+// Acts returns the effective user of a call in an export, as its FS receives it.
+func (s *Server) Acts(c *transport.Call, export string) (w Cred, err error) {
+	may, _, err := s.strongRights(c, s.table.Load().byID[exportID(&Export{Name: export})])
+	if err != nil {
+		return w, err
+	}
+	return s.who(c, may), nil
 }

@@ -17,14 +17,18 @@ type Figures struct {
 	// RefusedClient and RefusedPort count refusals by an export's rules, because of the client or
 	// its port. Each connection is checked once for each export and export change.
 	RefusedClient, RefusedPort uint64
+	// Refused calls, by what they lack of the rule's demands: a flavor of sec=, a connection of
+	// xprtsec=, a certificate of cert= and ca=.
+	RefusedFlavor, RefusedChannel, RefusedCertificate uint64
 }
 
-// refusedClients counts refusals of clients by rules.
-type refusedClients struct{ client, port atomic.Uint64 }
+// refusedClients counts refusals of clients and calls by rules.
+type refusedClients struct{ client, port, flavor, channel, certificate atomic.Uint64 }
 
 // Figures returns the current figures.
 func (s *Server) Figures() Figures {
-	f := Figures{Exports: len(s.table.Load().entries), RefusedClient: s.refused.client.Load(), RefusedPort: s.refused.port.Load()}
+	f := Figures{Exports: len(s.table.Load().entries), RefusedClient: s.refused.client.Load(), RefusedPort: s.refused.port.Load(),
+		RefusedFlavor: s.refused.flavor.Load(), RefusedChannel: s.refused.channel.Load(), RefusedCertificate: s.refused.certificate.Load()}
 	s.mounts.mu.Lock()
 	defer s.mounts.mu.Unlock()
 	f.Mounts = len(s.mounts.rows)

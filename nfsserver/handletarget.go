@@ -19,7 +19,8 @@ type Target struct {
 	Cred     Cred   // effective user; GIDs may alias the call
 }
 
-// OnTarget calls do with a handle's file. The call has been authorized (as Listen.Programs are).
+// OnTarget calls do with a handle's file. The call has been authorized (as Listen.Programs are),
+// but need not meet the rule's demands on flavor and connection (security.go).
 // ErrStale: no such file exists, or fh is no handle. ErrBusy: the file's export is not open yet, or
 // the caller's rights are not known yet. Another error: access is denied. After an error do has not
 // been called.
@@ -28,7 +29,7 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 	if err != nil {
 		return ErrStale
 	}
-	_, o, err := s.open(c, &h)
+	_, o, err := s.openAny(c, &h)
 	switch status(err) {
 	case nfs3.OK:
 	case nfs3.ErrStale, nfs3.ErrBadHandle:

@@ -1,4 +1,4 @@
-// Trust in callers, and the effective user of a call: AUTH_SYS, the socket owner, squashing.
+// Trust in callers, and the effective user of a call: its flavor, the socket owner, squashing.
 
 package nfsserver
 
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
@@ -35,24 +36,50 @@ type Squash struct {
 	TrustLocal bool
 	// ReservedPort refuses TCP callers with a source port of 1024 and above, because other machines
 	// give lower ports only to root (secure of exports(5)). Local callers with a known user are
-	// exempt. RDMA is exempt too, because Linux's client connects from any port.
+	// exempt. RDMA is exempt too, because Linux's client connects from any port, and so are calls
+	// with RPCSEC_GSS, which prove their user.
 	ReservedPort bool
 }
 
 // reservedPorts is the first port usable without privilege.
 const reservedPorts = 1024
 
-// authorize admits or refuses each call of all programs, except NULL, and counts it for its user.
+// authorize admits or refuses each call of MOUNT and the other programs without an export's demands,
+// except NULL, and counts it for its user.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
-	why := s.distrust(c)
-	if why == "" {
-		if m := memoOf(c); m != nil {
-			m.users.count(userOf(c))
-		}
-		return oncrpc.AuthOK
+	return s.admit(c, s.trusts(c))
+}
+
+// authorizeNFS is authorize for NFS, under the demands of the export.
+func (s *Server) authorizeNFS(c *transport.Call) oncrpc.AuthStat {
+	n := c.Number()
+	atMount := n == nfs3.ProcGetattr || n == nfs3.ProcFsinfo
+	return s.admit(c, s.trusts(c) && s.strongEnough(c, atMount))
+}
+
+// authorizeACL is authorize for NFSACL, under the demands of the export.
+func (s *Server) authorizeACL(c *transport.Call) oncrpc.AuthStat {
+	return s.admit(c, s.trusts(c) && s.strongEnough(c, false))
+}
+
+// admit counts an admitted call for its user.
+func (s *Server) admit(c *transport.Call, ok bool) oncrpc.AuthStat {
+	if !ok {
+		return oncrpc.AuthTooWeak
 	}
-	s.log.Warn("caller refused: "+why, "peer", c.Remote, "owner", c.Owner, "claims-uid", c.Cred.UID)
-	return oncrpc.AuthTooWeak
+	if m := memoOf(c); m != nil {
+		m.users.count(userOf(c))
+	}
+	return oncrpc.AuthOK
+}
+
+// trusts reports whether the caller is trusted, and logs the reason against it.
+func (s *Server) trusts(c *transport.Call) bool {
+	why := s.distrust(c)
+	if why != "" {
+		s.log.Warn("caller refused: "+why, "peer", c.Remote, "owner", c.Owner, "claims-uid", c.Cred.UID)
+	}
+	return why == ""
 }
 
 // distrust returns the reason to refuse the caller; "": trusted.
@@ -62,7 +89,7 @@ func (s *Server) distrust(c *transport.Call) transport.Cause {
 	case owner.Kind == transport.OwnerUnknown:
 		return "the kernel does not say whose connection it is: see --trust-local (Squash.TrustLocal in Go)"
 	case owner.Kind == transport.OwnerRemote:
-		if q.ReservedPort && !c.RDMA && port(c.Remote) >= reservedPorts {
+		if q.ReservedPort && !isGSS(c.Cred.Flavor) && s.fromOpenPort(c) {
 			return "its source port is not below 1024: mount as root, or serve without --secure (Squash.ReservedPort in Go)"
 		}
 	case owner.UID == 0: // root speaks for others
@@ -95,7 +122,7 @@ func port(a net.Addr) int {
 // who returns call c's effective user under its caller's rights in the export. GIDs may alias c.
 // The call has been authorized.
 func (s *Server) who(c *transport.Call, may *rights) Cred {
-	if may.all || c.Cred.Flavor != oncrpc.FlavorSys {
+	if may.all || !namesUser(&c.Cred) {
 		return may.anon
 	}
 	w := Cred{UID: c.Cred.UID, GID: c.Cred.GID, GIDs: c.Cred.GIDs}

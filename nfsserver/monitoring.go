@@ -178,6 +178,6 @@ func (e *entry) ruleInfos() (list []RuleInfo) {
 
 // options expresses rights as options of an exports file.
 func (r *rights) options() exports.Options {
-	return exports.Options{ReadOnly: r.readOnly, Async: r.async, Secure: r.secure, NoRootSquash: r.root, AllSquash: r.all, NoACL: r.noACL,
-		AnonUID: r.anon.UID, AnonGID: r.anon.GID}
+	return exports.Options{Access: exports.Access{ReadOnly: r.readOnly, Secure: r.secure, NoRootSquash: r.root, AllSquash: r.all},
+		Async: r.async, NoACL: r.noACL, AnonUID: r.anon.UID, AnonGID: r.anon.GID, Security: r.security}
 }

@@ -96,7 +96,7 @@ func wantTCPClient(t *testing.T, c nfsserver.Client, begin time.Time) {
 			users[i].Idle = 0
 		}
 	}
-	if want := []nfsserver.User{{UID: 1000, Calls: c.Calls - 5, Idle: c.Idle}, {Anonymous: true, Calls: 3}, {Calls: 2}}; !slices.Equal(users, want) {
+	if want := []nfsserver.User{{UID: 1000, Flavor: 1, Calls: c.Calls - 5, Idle: c.Idle}, {Anonymous: true, Calls: 3}, {Flavor: 1, Calls: 2}}; !slices.Equal(users, want) {
 		t.Errorf("users %+v, want %+v", users, want)
 	}
 	if c.OtherCalls != 0 {

@@ -24,10 +24,10 @@ func (s *Server) mountProgram() *transport.Program {
 		mount3.ProcUmntall: {Name: "UMNTALL", Run: s.umntall, Idempotent: true},
 		mount3.ProcExport:  {Name: "EXPORT", Run: s.export, Idempotent: true},
 	}
-	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs, Lanes: s.Names()}
+	return &transport.Program{Name: "mount", Number: mount3.Program, Version: mount3.Version, Procs: procs, Lanes: s.Names(), Authorize: s.authorize}
 }
 
-// flavors are the accepted authentication flavors: AUTH_SYS, and AUTH_NONE, with callers as Nobody.
+// flavors are the accepted flavors without sec=: AUTH_SYS, and AUTH_NONE, with callers as Nobody.
 var flavors = []uint32{uint32(oncrpc.FlavorSys), uint32(oncrpc.FlavorNone)}
 
 // mnt does MNT. It logs each result and records each success for DUMP.
@@ -41,7 +41,7 @@ func (s *Server) mnt(c *transport.Call) error {
 	o, err := s.mountPoint(c, a.Path)
 	if err == nil {
 		fh := s.fh(o.x, &o.ref)
-		res.Handle, res.Flavors = fh.Bytes(), flavors
+		res.Handle, res.Flavors = fh.Bytes(), o.may.mountFlavors()
 		s.mounts.add(host(c), a.Path)
 	}
 	res.Status = mountStatus(err)

@@ -17,10 +17,47 @@ type object struct {
 	may *rights // the caller's rights in the export
 }
 
-// open finds the object of a handle and its caller's rights. Errors: NFS3ERR_BADHANDLE for a forged
-// or malformed handle, NFS3ERR_STALE for a removed export, NFS3ERR_JUKEBOX for an export not open
-// yet, and refusals by Rules. Without an error the caller uses the export until o.x.leave.
+// An opener finds the object of a handle and its caller's rights. Errors: NFS3ERR_BADHANDLE for a
+// forged or malformed handle, NFS3ERR_STALE for a removed export, NFS3ERR_JUKEBOX for an export not
+// open yet, and refusals by Rules. Without an error the caller uses the export until o.x.leave.
+type opener func(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error)
+
+// open is the opener for calls that meet the rule's demands on flavor and connection. authorizeNFS
+// has checked these, but a Replace may have come between.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
+	return s.openWith(c, fh, func(e *entry, _ Ref) (*rights, error) {
+		may, _, err := s.strongRights(c, e)
+		return may, err
+	})
+}
+
+// openAtMount is open, and the opener of the export's root for a client that has not chosen its
+// flavor yet.
+func (s *Server) openAtMount(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
+	return s.openWith(c, fh, func(e *entry, r Ref) (*rights, error) {
+		may, weak, err := s.strongRights(c, e)
+		if weak == weakFlavor && may.mayBeginMount(c) && e.x.ready.Load() && r == e.x.root {
+			return may.flavors[0].may, nil
+		}
+		return may, err
+	})
+}
+
+// openAny is the opener for programs whose clients have no flavor but AUTH_SYS, and no TLS.
+func (s *Server) openAny(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
+	return s.openWith(c, fh, func(e *entry, _ Ref) (*rights, error) {
+		may, err := s.rights(c, e)
+		if err == nil {
+			if own := may.flavor(c.Cred.Flavor); own != nil {
+				may = own
+			}
+		}
+		return may, err
+	})
+}
+
+// openWith is an opener with the rights returned by allow.
+func (s *Server) openWith(c *transport.Call, fh *nfs3.FH, allow func(*entry, Ref) (*rights, error)) (e *entry, o object, err error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
 		return nil, o, nfs3.ErrBadHandle
@@ -34,7 +71,7 @@ func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err e
 		e.x.leave()
 		return nil, o, unopened
 	}
-	may, err := s.rights(c, e)
+	may, err := allow(e, r)
 	if err == nil {
 		err = unopened
 	}

@@ -68,12 +68,22 @@ type frame[A, R any] struct {
 // the object, and encodes the results with the error's status. authorize has already checked the
 // caller's credential.
 func adapt[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R]) func(*transport.Call) error {
-	return adaptChange[A, R, PA, PR](s, run, nil)
+	return adaptOpened[A, R, PA, PR](s, s.open, run, nil)
+}
+
+// adaptAtMount is adapt for a procedure that a client calls before it has chosen its flavor.
+func adaptAtMount[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R]) func(*transport.Call) error {
+	return adaptOpened[A, R, PA, PR](s, s.openAtMount, run, nil)
 }
 
 // adaptChange is adapt for a procedure that changes names or attributes. It reports each call to
 // the Auditor, with the arguments added by describe.
 func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
+	return adaptOpened[A, R, PA, PR](s, s.open, run, describe)
+}
+
+// adaptOpened is adapt for objects found by open.
+func adaptOpened[A, R any, PA arguments[A], PR results[R]](s *Server, open opener, run handler[A, R], describe func(*Change, *A, *R)) func(*transport.Call) error {
 	frames := sync.Pool{New: func() any { return new(frame[A, R]) }}
 	return func(c *transport.Call) error {
 		f := frames.Get().(*frame[A, R])
@@ -87,7 +97,7 @@ func adaptChange[A, R any, PA arguments[A], PR results[R]](s *Server, run handle
 		if err := c.ArgsErr(); err != nil {
 			return err
 		}
-		e, o, err := s.open(c, args.Object())
+		e, o, err := open(c, args.Object())
 		if err == nil {
 			defer o.x.leave() // even after a panic in run
 			f.req = request{object: o, entry: e, srv: s, call: c}

@@ -4,6 +4,7 @@
 package nfsserver
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -25,6 +26,11 @@ type rights struct {
 	all      bool // all users act as anon
 	anon     Cred
 	export   *export
+
+	security    exports.Security // demands on the client's calls
+	flavors     []flavorRights   // with sec=: in the rule's order
+	wrongCert   bool             // these are of a client whose certificate the rule refuses
+	uncertified *rights          // the same with wrongCert; nil: the rule accepts all certificates
 }
 
 // openRights returns the rights of all clients in an export without rules.
@@ -34,18 +40,29 @@ func (s *Server) openRights(x *export, readOnly bool) rights {
 	if q.All {
 		r.all, r.anon = true, Cred{UID: q.UID, GID: q.GID, GIDs: q.GIDs}
 	}
+	own := r
+	r.secured(&exports.Options{Security: s.security}, func(exports.Access) *rights { may := own; return &may })
 	return r
 }
 
 // clientRights returns a client's rights under the rules. A server without privileges acts as one
 // user, regardless of the rules.
 func (s *Server) clientRights(x *export, o *exports.Options, readOnly bool) *rights {
-	r := s.openRights(x, readOnly || o.ReadOnly)
-	r.async, r.secure, r.noACL = o.Async, o.Secure, o.NoACL
-	if !s.squash.All {
-		r.root, r.all, r.anon = o.NoRootSquash, o.AllSquash, Cred{UID: o.AnonUID, GID: o.AnonGID}
+	with := func(a exports.Access) *rights {
+		r := rights{export: x, readOnly: readOnly || a.ReadOnly, async: o.Async, secure: a.Secure, noACL: o.NoACL}
+		switch q := &s.squash; {
+		case q.All:
+			r.root, r.all, r.anon = q.NoRootSquash, true, Cred{UID: q.UID, GID: q.GID, GIDs: q.GIDs}
+		case o.HasCertID:
+			r.all, r.anon = true, Cred{UID: o.CertUID, GID: o.CertGID}
+		default:
+			r.root, r.all, r.anon = a.NoRootSquash, a.AllSquash, Cred{UID: o.AnonUID, GID: o.AnonGID}
+		}
+		return &r
 	}
-	return &r
+	r := with(o.Access)
+	r.secured(o, with)
+	return r
 }
 
 // namedFor is a decision's lifetime if it depends on host names. After that time the Resolver is
@@ -57,11 +74,13 @@ type decision struct {
 	may   *rights
 	err   error     // the error for the client, instead of rights
 	until time.Time // zero: valid as long as the table
+	// The connection's TLS state at the decision: a connection can begin TLS later.
+	tls *tls.ConnectionState
 }
 
-// valid reports whether d is a decision and has not expired.
-func (d *decision) valid() bool {
-	return (d.may != nil || d.err != nil) && (d.until.IsZero() || time.Now().Before(d.until))
+// valid reports whether d is a decision for a connection in this TLS state, and has not expired.
+func (d *decision) valid(now *tls.ConnectionState) bool {
+	return (d.may != nil || d.err != nil) && d.tls == now && (d.until.IsZero() || time.Now().Before(d.until))
 }
 
 // decisions are a connection's decisions in a table, by slot. A new decision goes into a copy, so
@@ -90,7 +109,7 @@ func memoOf(c *transport.Call) *memo {
 	return c.Memo.Load().(*memo)
 }
 
-// rights returns the caller's rights in entry e of its table. Errors: NFS3ERR_ACCES if no rule
+// rights returns the client's rights in entry e of its table, for calls of any flavor. Errors: NFS3ERR_ACCES if no rule
 // matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX while the client's name
 // is being looked up. It allocates nothing once the connection has a decision. The decisions also
 // show which exports the connection uses (monitoring.go).
@@ -102,7 +121,7 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 		known = m.decisions.Load()
 	}
 	if known != nil && known.t == t {
-		if d := &known.of[e.slot]; d.valid() {
+		if d := &known.of[e.slot]; d.valid(c.Channel.TLS) {
 			return d.may, d.err
 		}
 	}
@@ -110,6 +129,7 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	if e.rules != nil {
 		d, final = s.decide(c, e)
 	}
+	d.tls = c.Channel.TLS
 	if m != nil && final {
 		next := &decisions{t: t, of: make([]decision, len(t.entries))}
 		if known != nil && known.t == t {
@@ -121,7 +141,8 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	return d.may, d.err
 }
 
-// decide applies the rules; final is false while the client's name is being looked up.
+// decide applies the rules. final is false for a decision that a later call may not share: while the
+// client's name is being looked up, for instance.
 func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	addr, ok := addrOf(c.Remote)
 	if !ok {
@@ -131,6 +152,7 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	if m.ByName {
 		d.until = time.Now().Add(namedFor)
 	}
+	final = true
 	var why transport.Cause
 	switch may := e.of[m.Client]; {
 	case m.Pending:
@@ -138,16 +160,20 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	case may == nil:
 		s.refused.client.Add(1)
 		d.err, why = nfs3.ErrAcces, "the exports file names no client with this address"
-	case may.secure && !c.RDMA && s.owner(c).Kind == transport.OwnerRemote && port(c.Remote) >= reservedPorts:
+	case may.portMatters() && s.fromOpenPort(c):
+		// A connection's calls with RPCSEC_GSS have no local owner, others may have one.
+		final = !isGSS(c.Cred.Flavor)
 		s.refused.port.Add(1)
 		d.err, why = nfs3.ErrPerm, "its source port is not below 1024: mount as root, or export with insecure"
+	case may.uncertified != nil && !accepts(&may.security, c.Channel.TLS):
+		d.may = may.uncertified
 	default:
 		d.may = may
 	}
 	if why != "" {
 		s.log.Warn("client refused: "+why, "peer", c.Remote, "export", e.x.name)
 	}
-	return d, true
+	return d, final
 }
 
 // addrOf returns a client's address; an IPv4 address has its 4-byte form.

@@ -75,6 +75,9 @@ type Options struct {
 	Key [KeySize]byte
 	// Squash decides which callers are trusted, and their effective users.
 	Squash Squash
+	// Security has the demands of exports without Rules on their clients' calls (sec= and xprtsec=
+	// of an exports file). The zero value accepts AUTH_SYS and AUTH_NONE, with and without TLS.
+	Security exports.Security
 	// Groups looks up the primary and all groups of a local user; an error means an unknown user.
 	// The Server calls Groups at most once a minute for each user. nil: FileGroups.
 	Groups func(uid uint32) (gid uint32, gids []uint32, err error)
@@ -100,10 +103,12 @@ type Server struct {
 	// Set once.
 	key    sipKey
 	squash Squash
-	async  bool // Options.AsyncNames
-	noACL  bool
-	names  exports.Resolver
-	audit  Auditor // nil: no audit
+	// Options.Security
+	security exports.Security
+	async    bool // Options.AsyncNames
+	noACL    bool
+	names    exports.Resolver
+	audit    Auditor // nil: no audit
 
 	table atomic.Pointer[table] // the served exports
 
@@ -127,7 +132,7 @@ func New(o Options) (*Server, error) {
 	if o.Key == ([KeySize]byte{}) {
 		rand.Read(o.Key[:])
 	}
-	s := &Server{decided: tally.Table{}, key: newSipKey(&o.Key), squash: o.Squash, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
+	s := &Server{decided: tally.Table{}, key: newSipKey(&o.Key), squash: o.Squash, security: o.Security, async: o.AsyncNames, noACL: o.NoACL, names: o.Names, audit: o.Auditor, waits: make(chan struct{}, nameWaits)}
 	s.groups.lookup, s.log.Logger = o.Groups, o.Logger
 	if s.names == nil {
 		s.names = exports.NewNames(nil)
@@ -148,9 +153,6 @@ func (s *Server) Programs() []*transport.Program {
 	programs := []*transport.Program{s.nfsProgram(), s.mountProgram()}
 	if !s.noACL {
 		programs = append(programs, s.aclProgram())
-	}
-	for _, p := range programs {
-		p.Authorize = s.authorize
 	}
 	return programs
 }

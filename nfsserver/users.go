@@ -15,25 +15,32 @@ import (
 // maxUsers is the most users remembered for a connection; the least recent is dropped first.
 const maxUsers = 32
 
-// A User is a user claimed in a client's calls (AUTH_SYS), before squashing.
+// A User is a user of a client's calls, before squashing: claimed (AUTH_SYS) or proven
+// (RPCSEC_GSS).
 type User struct {
 	UID       uint32
-	Anonymous bool // AUTH_NONE: no UID
+	Anonymous bool          // AUTH_NONE, or a principal without a user: no UID
+	Principal string        // of RPCSEC_GSS; otherwise ""
+	Flavor    oncrpc.Flavor // for RPCSEC_GSS, the pseudo-flavor
 	Calls     uint64
 	Idle      time.Duration // since the user's newest call; less for the connection's newest user
 }
 
-// userKey is a user as one number: the uid, or anonymous.
-type userKey uint64
+// A userKey is a user with the flavor of its calls.
+type userKey struct {
+	flavor    oncrpc.Flavor
+	uid       uint32 // 0 without a user
+	named     bool
+	principal string
+}
 
-const anonymous userKey = 1 << 32
-
-// userOf returns the user claimed in a call's credential.
+// userOf returns the user in a call's credential.
 func userOf(c *transport.Call) userKey {
-	if c.Cred.Flavor != oncrpc.FlavorSys {
-		return anonymous
+	key := userKey{flavor: c.Cred.Flavor, principal: c.Cred.Principal, named: namesUser(&c.Cred)}
+	if key.named {
+		key.uid = c.Cred.UID
 	}
-	return userKey(c.Cred.UID)
+	return key
 }
 
 // userCalls counts one user's calls.
@@ -102,7 +109,7 @@ func (u *users) list(idle time.Duration) (list []User, other uint64) {
 	defer u.mu.Unlock()
 	now := time.Since(usersEpoch)
 	for _, k := range slices.Backward(u.known) {
-		one := User{UID: uint32(k.key), Anonymous: k.key == anonymous, Calls: k.calls.Load(), Idle: idle}
+		one := User{UID: k.key.uid, Anonymous: !k.key.named, Principal: k.key.principal, Flavor: k.key.flavor, Calls: k.calls.Load(), Idle: idle}
 		if len(list) > 0 {
 			one.Idle = max(idle, now-k.last)
 		}

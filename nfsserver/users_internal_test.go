@@ -8,14 +8,19 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
+
+// sysUser is a user of AUTH_SYS.
+func sysUser(uid uint32) userKey { return userKey{flavor: oncrpc.FlavorSys, uid: uid, named: true} }
 
 func TestUsersOfAConnection(t *testing.T) {
 	var u users
 	if list, other := u.list(0); len(list) != 0 || other != 0 {
 		t.Errorf("before any call: %v, %d", list, other)
 	}
-	for _, key := range []userKey{1000, 1000, 0, anonymous, 1000} {
+	for _, key := range []userKey{sysUser(1000), sysUser(1000), sysUser(0), {}, sysUser(1000)} {
 		u.count(key)
 	}
 	list, other := u.list(3)
@@ -26,16 +31,16 @@ func TestUsersOfAConnection(t *testing.T) {
 		t.Errorf("idle for %v and %v, want the newer one first", list[1].Idle, list[2].Idle)
 	}
 	list[1].Idle, list[2].Idle = 0, 0
-	if want := []User{{UID: 1000, Calls: 3, Idle: 3}, {Anonymous: true, Calls: 1}, {Calls: 1}}; !slices.Equal(list, want) {
+	if want := []User{{UID: 1000, Flavor: 1, Calls: 3, Idle: 3}, {Anonymous: true, Calls: 1}, {Flavor: 1, Calls: 1}}; !slices.Equal(list, want) {
 		t.Errorf("users %+v, want %+v", list, want)
 	}
-	if n := testing.AllocsPerRun(100, func() { u.count(1000); u.count(0) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { u.count(sysUser(1000)); u.count(sysUser(0)) }); n != 0 {
 		t.Errorf("%v allocations for users that are known", n)
 	}
 	const more = 100_000
-	for i := range userKey(more) {
-		u.count(1 << 31)
-		u.count(i)
+	for i := range uint32(more) {
+		u.count(sysUser(1 << 31))
+		u.count(sysUser(i))
 	}
 	list, other = u.list(0)
 	if len(list) != maxUsers {
@@ -68,10 +73,10 @@ func TestUsersCountedAtOnce(t *testing.T) {
 	const each = 1000
 	var u users
 	var all sync.WaitGroup
-	for g := range userKey(4) {
+	for g := range uint32(4) {
 		all.Go(func() {
-			for i := range userKey(each) {
-				u.count((g + i/10) % maxUsers)
+			for i := range uint32(each) {
+				u.count(sysUser((g + i/10) % maxUsers))
 			}
 		})
 	}
@@ -96,11 +101,11 @@ func TestUsersCountedAtOnce(t *testing.T) {
 
 // BenchmarkUsers measures the cost of a call by the previous call's user, and by another one.
 func BenchmarkUsers(b *testing.B) {
-	for name, of := range map[string]userKey{"same": 1, "of2": 2, "of32": maxUsers} {
+	for name, of := range map[string]uint32{"same": 1, "of2": 2, "of32": maxUsers} {
 		b.Run(name, func(b *testing.B) {
 			var u users
-			for key := userKey(0); b.Loop(); key++ {
-				u.count(key % of)
+			for uid := uint32(0); b.Loop(); uid++ {
+				u.count(sysUser(uid % of))
 			}
 		})
 	}

@@ -69,6 +69,9 @@ type Call struct {
 	rdma   rdmaPart
 }
 
+// Number returns the number of the call's procedure.
+func (c *Call) Number() uint32 { return c.header.Proc }
+
 // A carrier is a call's connection. Exactly one of reply, rejectChunks and drop ends a call, on
 // any goroutine, and takes the Call over.
 type carrier interface {

@@ -319,7 +319,8 @@ func TestClientsOfAFile(t *testing.T) {
 
 // TestWordsAreThoseOfTheParser: each option in the list is accepted, or refused with its reason.
 func TestWordsAreThoseOfTheParser(t *testing.T) {
-	values := map[string]string{"anonuid": "=7", "anongid": "=7", "sec": "=sys", "fsid": "=7"}
+	values := map[string]string{"anonuid": "=7", "anongid": "=7", "sec": "=sys", "xprtsec": "=tls", "cert": "=a,xprtsec=mtls",
+		"ca": "=" + strings.Repeat("0f", 32) + ",xprtsec=mtls", "certid": "=1:2,xprtsec=mtls", "fsid": "=7"}
 	for _, w := range exports.Words() {
 		x, err := exports.Parse("f", []byte("/a b("+w.Name+values[w.Name]+")"))
 		if w.Refused != "" {

@@ -66,37 +66,37 @@ type Client struct {
 // Options are a client's options. The zero value is not the default: that is ReadOnly, Secure, and
 // user and group 65534.
 type Options struct {
-	ReadOnly         bool
-	Async            bool // changes are answered before they are stable
-	Secure           bool // TCP only from ports below 1024
-	NoRootSquash     bool
-	AllSquash        bool
+	Access                  // without sec=, or of the first flavor of sec=
+	Async            bool   // changes are answered before they are stable
 	NoACL            bool   // clients neither see nor set ACLs, which stay in force
 	AnonUID, AnonGID uint32 // of squashed callers
+	Security
 
 	whole Whole
 }
 
 // defaults returns the defaults of exports(5).
 func defaults() Options {
-	return Options{ReadOnly: true, Secure: true, AnonUID: nobody, AnonGID: nobody}
+	return Options{Access: Access{ReadOnly: true, Secure: true}, AnonUID: nobody, AnonGID: nobody}
 }
 
 // String returns the options in the file's words, including defaults but without those of the whole
 // export.
 func (o *Options) String() string {
-	word := func(on bool, yes, no string) string {
-		if on {
-			return yes
-		}
-		return no
-	}
 	s := word(o.ReadOnly, "ro", "rw") + word(o.Async, ",async", ",sync") + word(o.Secure, ",secure", ",insecure") +
 		word(o.NoRootSquash, ",no_root_squash", ",root_squash") + word(o.AllSquash, ",all_squash", "") + word(o.NoACL, ",no_acl", "")
 	if o.AnonUID != nobody || o.AnonGID != nobody {
 		s += fmt.Sprintf(",anonuid=%d,anongid=%d", o.AnonUID, o.AnonGID)
 	}
-	return s
+	return s + o.Security.Words()
+}
+
+// word returns one of an option's two words.
+func word(on bool, yes, no string) string {
+	if on {
+		return yes
+	}
+	return no
 }
 
 // Specs returns the clients in file order, as showmount(8) lists them.

@@ -18,7 +18,11 @@ import (
 var seeds = []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync,rw server @trusted @external(ro)", "\"/a b\" *(fsid=7)\\\n 10.0.0.0/8",
 	`/a\040b ::/64(anonuid=-2)`, "/a b[0-9].c(rw,sec=sys) # x\n", "/foo 192.168.0.0/255.255.252.0(crossmnt,nohide)",
 	"/a *(subtree_check,fsid=00112233-4455-6677-8899-aabbccddeeff)\r\n/b <world>(fsid=0x10)\r\n", "/long/path\n\t\tb(rw)\n", "/a b\n/a c(all_squash,no_acl)\n/a/ 10.0.0.1",
-	"/a\\012b c(bad)", "\ufeff/a b"}
+	"/a\\012b c(bad)", "\ufeff/a b", "/a -ro,sec=sys,sec=krb5:krb5p,rw b(insecure) c(sec=none,all_squash,xprtsec=tls)",
+	"/a *(xprtsec=mtls,cert=*.x[0-9],ca=" + digest + ",certid=7:8)", "/a *(sec=krb5i,sec=sys,no_root_squash,sec=krb5i)"}
+
+// digest is a value of ca=.
+const digest = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff"
 
 // format writes a file again: one line for each client, with all its options.
 func format(f *exports.File) string {

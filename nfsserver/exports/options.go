@@ -29,16 +29,16 @@ func flag(about string, set func(o *Options)) option {
 }
 
 var options = map[string]option{
-	"ro":               flag("access", func(o *Options) { o.ReadOnly = true }),
-	"rw":               flag("access", func(o *Options) { o.ReadOnly = false }),
+	"ro":               access("access", func(a *Access) { a.ReadOnly = true }),
+	"rw":               access("access", func(a *Access) { a.ReadOnly = false }),
 	"sync":             flag("sync", func(o *Options) { o.Async = false }),
 	"async":            flag("sync", func(o *Options) { o.Async = true }),
-	"secure":           flag("secure", func(o *Options) { o.Secure = true }),
-	"insecure":         flag("secure", func(o *Options) { o.Secure = false }),
-	"root_squash":      flag("root", func(o *Options) { o.NoRootSquash = false }),
-	"no_root_squash":   flag("root", func(o *Options) { o.NoRootSquash = true }),
-	"all_squash":       flag("all", func(o *Options) { o.AllSquash = true }),
-	"no_all_squash":    flag("all", func(o *Options) { o.AllSquash = false }),
+	"secure":           access("secure", func(a *Access) { a.Secure = true }),
+	"insecure":         access("secure", func(a *Access) { a.Secure = false }),
+	"root_squash":      access("root", func(a *Access) { a.NoRootSquash = false }),
+	"no_root_squash":   access("root", func(a *Access) { a.NoRootSquash = true }),
+	"all_squash":       access("all", func(a *Access) { a.AllSquash = true }),
+	"no_all_squash":    access("all", func(a *Access) { a.AllSquash = false }),
 	"acl":              flag("acl", func(o *Options) { o.NoACL = false }),
 	"no_acl":           flag("acl", func(o *Options) { o.NoACL = true }),
 	"crossmnt":         flag("crossmnt", func(o *Options) { o.whole.CrossMounts = true }),
@@ -49,14 +49,18 @@ var options = map[string]option{
 	"no_subtree_check": flag("subtree", func(o *Options) { o.whole.SubtreeCheck = false }),
 	"wdelay":           {}, // no write is delayed for others here
 	"no_wdelay":        {},
-	"auth_nlm":         {}, // locks need AUTH_SYS, like files
+	"auth_nlm":         {}, // lock calls are made with AUTH_SYS, whatever sec= says
 	"no_auth_nlm":      {},
 	"secure_locks":     {},
 	"insecure_locks":   {},
 	"no_pnfs":          {}, // for NFS version 4
 	"anonuid":          {"anonuid", func(o *Options, v string) error { return id(&o.AnonUID, v) }, "UID"},
 	"anongid":          {"anongid", func(o *Options, v string) error { return id(&o.AnonGID, v) }, "GID"},
-	"sec":              {"sec", func(_ *Options, v string) error { return flavor(v) }, "sys"},
+	"sec":              {secWord, sec, "sys, krb5, krb5i, krb5p or none"},
+	"xprtsec":          {"xprtsec", xprtsec, "none:tls:mtls, tls:mtls or mtls"},
+	"cert":             {"cert", cert, "NAME"},
+	"ca":               {"ca", ca, "SHA256"},
+	"certid":           {"certid", certID, "UID:GID"},
 	"fsid":             {"fsid", fsid, "NUMBER, root or a UUID"},
 }
 
@@ -68,7 +72,6 @@ var refused = map[string]string{
 	"replicas":       "replicas are of NFS version 4",
 	"nordirplus":     "clients choose how they list directories: mount with nordirplus instead",
 	"reexport":       "give the export a number with fsid= instead",
-	"xprtsec":        "TLS is not served",
 	"mountpoint":     "the server does not check for mount points",
 	"mp":             "the server does not check for mount points",
 }
@@ -95,6 +98,7 @@ func Words() (words []Word) {
 // single options, and continues.
 func (p *parser) options(o *Options, stop string) error {
 	seen := map[string]string{}
+	o.beginList()
 	for {
 		begin := p.at
 		word := p.until(stop + ",")
@@ -108,6 +112,7 @@ func (p *parser) options(o *Options, stop string) error {
 		}
 		p.keep(p.option(o, seen, begin, word))
 		if p.peek() != ',' {
+			o.endList()
 			return nil
 		}
 		p.at++
@@ -131,12 +136,15 @@ func (p *parser) option(o *Options, seen map[string]string, begin int, word stri
 	if opt.set == nil {
 		return nil
 	}
+	if opt.about == secWord {
+		o.beginGroup(seen)
+	}
 	before := *o
 	if err := opt.set(o, value); err != nil {
 		return p.fail(begin+len(name)+1, "%s=%s: %v", name, value, err)
 	}
 	switch other := seen[opt.about]; {
-	case other == "":
+	case other == "" || opt.about == secWord:
 		seen[opt.about] = word
 	case *o != before:
 		*o = before
@@ -153,22 +161,16 @@ func suggestion(name string) string {
 	return "nfsrdma-exports(5) lists the options"
 }
 
+var errID = errors.New("must be a number from 0 to 4294967294: id -u NAME prints the one of a user, id -g NAME of a group")
+
 // id parses a user or group. Old files write nobody as -2, which becomes the number with the same
 // 32 bits.
 func id(to *uint32, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < -1<<31 || n >= 1<<32-1 || n == -1 {
-		return errors.New("must be a number from 0 to 4294967294: id -u NAME prints the one of a user, id -g NAME of a group")
+		return errID
 	}
 	*to = uint32(n)
-	return nil
-}
-
-// flavor checks the value of sec=.
-func flavor(value string) error {
-	if value != "sys" {
-		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
-	}
 	return nil
 }
 

@@ -172,6 +172,9 @@ func (p *parser) client(x *Export, o Options) error {
 	if len(p.mistakes) > kept {
 		return nil // without all its options it would be another client
 	}
+	if word := o.idle(); word != "" {
+		return p.fail(begin, "%s is for certificates: write xprtsec=mtls beside it, because otherwise clients need none", word)
+	}
 	c.Options = o
 	c.line, c.column = p.place(begin)
 	same := identity{x, c.kind, c.name, c.net}

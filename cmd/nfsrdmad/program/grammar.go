@@ -43,7 +43,10 @@ Options of a client, with the default first:
   no_all_squash, all_squash    all users of the client act as themselves, or as the anonymous user
   anonuid=UID, anongid=GID     the anonymous user and group (default 65534)
   acl, no_acl                  clients read and set POSIX ACLs (getfacl, setfacl), or see modes only. The ACLs apply with both.
-  sec=sys                      AUTH_SYS, the only security flavor
+  sec=FLAVORS                  the accepted security flavors, in order of preference and with colons between them: krb5, krb5i, krb5p, sys (user numbers that the client claims), none. Without it sys and none are accepted.
+  xprtsec=LEVELS               the accepted protection of the TCP connection, with colons between them: none, tls, mtls (both ends have certificates). A stronger one than those named is accepted too. Without it all are.
+  cert=NAME, ca=SHA256         with xprtsec=mtls: a name in the client's certificate (* and ? are wildcards), and the digest of the authority above it (openssl x509 -in ca.pem -noout -fingerprint -sha256)
+  certid=UID:GID               with xprtsec=mtls: all users of the client act as this user and group, root too
 
 Options of a whole export, which all of its clients must share:
 
@@ -55,9 +58,19 @@ Options of a whole export, which all of its clients must share:
 Options of exports(5) that are accepted without effect:
 
   wdelay, no_wdelay            no write is delayed here
-  auth_nlm, no_auth_nlm        locks need the same user as files
+  auth_nlm, no_auth_nlm        locks are taken with AUTH_SYS
   secure_locks, insecure_locks  the same as auth_nlm and no_auth_nlm
   no_pnfs                      pNFS is of NFS version 4
+
+Options ro, rw, secure, insecure, root_squash, no_root_squash, all_squash and
+no_all_squash after a sec= are of its flavors alone if another sec= follows, as in
+sec=krb5,rw,sec=sys,ro. Before the first sec= they are of all.
+
+A call that is too weak for sec=, xprtsec=, cert= or ca= gets AUTH_TOOWEAK, and the log
+says what would do. These options are for files and ACLs. MOUNT, the port mapper and
+locks are served to all clients of an export, because Linux's clients use them with
+AUTH_SYS and in clear whatever the mount says. So are the attributes of the root, if
+sec= names a krb5 flavor: a client reads them before it has chosen its flavor.
 
 With serve --memory, a line with the name of the memory tree says which clients can
 use it. The name is /memory, or the value of the flag. All options of a client apply
@@ -78,7 +91,9 @@ const grammarExample = `  # comments are ignored
   /srv/pub       *(ro,all_squash)
   "/srv/my data" -rw,insecure 2001:db8::/64 pc[0-9].example.org(anonuid=150,anongid=100)
   /srv/build     192.0.2.0/255.255.255.0(rw,async) \
-                 *.example.org`
+                 *.example.org
+  /srv/home      *.example.org(rw,sec=krb5p:krb5i)
+  /srv/backup    *(rw,xprtsec=mtls,cert=*.backup.example.org,certid=990:990)`
 
 // newGrammar returns the help topic, a command without an action.
 func newGrammar() *cobra.Command {
