@@ -12,8 +12,9 @@ import (
 // An inner export is a file system mounted inside another export and exported itself. A client
 // enters the inner export through the outer export if the outer has crossmnt or the inner has
 // nohide. The client must also have rights in the inner export, which has its own rules and
-// handles. A call too weak for the inner export's rule is refused. Other clients see the mount point's directory or, with crossmnt, the outer FS's view of
-// that directory. An exported plain subdirectory stays part of the outer export, as with knfsd.
+// handles. A call too weak for the inner export's rule is refused. Other clients see the mount
+// point's directory or, with crossmnt, the outer FS's view of that directory. An exported plain
+// subdirectory stays part of the outer export, as with knfsd.
 
 // nest records for each entry the nested exports that its clients may enter directly: those with no
 // other export in between.

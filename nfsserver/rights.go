@@ -109,10 +109,10 @@ func memoOf(c *transport.Call) *memo {
 	return c.Memo.Load().(*memo)
 }
 
-// rights returns the client's rights in entry e of its table, for calls of any flavor. Errors: NFS3ERR_ACCES if no rule
-// matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX while the client's name
-// is being looked up. It allocates nothing once the connection has a decision. The decisions also
-// show which exports the connection uses (monitoring.go).
+// rights returns the client's rights in entry e of its table, for calls of any flavor. Errors:
+// NFS3ERR_ACCES if no rule matches the client, NFS3ERR_PERM for an unreserved port, NFS3ERR_JUKEBOX
+// while the client's name is being looked up. It allocates nothing once the connection has a
+// decision. The decisions also show which exports the connection uses (monitoring.go).
 func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	t := e.t
 	var known *decisions
@@ -141,7 +141,7 @@ func (s *Server) rights(c *transport.Call, e *entry) (*rights, error) {
 	return d.may, d.err
 }
 
-// decide applies the rules. final is false for a decision that a later call may not share: while the
+// decide applies the rules. final is false for a decision that later calls do not share: while the
 // client's name is being looked up, for instance.
 func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 	addr, ok := addrOf(c.Remote)

@@ -49,8 +49,8 @@ type flavorRights struct {
 	may    *rights
 }
 
-// flavor returns the rights of calls with flavor f; nil: the rule does not accept it. A rule without
-// sec= accepts AUTH_SYS and AUTH_NONE.
+// flavor returns the rights of calls with flavor f; nil: the rule refuses it. A rule without sec=
+// accepts AUTH_SYS and AUTH_NONE.
 func (r *rights) flavor(f oncrpc.Flavor) *rights {
 	if r.flavors == nil {
 		if isGSS(f) {
@@ -136,8 +136,9 @@ func (s *Server) strongEnough(c *transport.Call, atMount bool) bool {
 	return false
 }
 
-// mayBeginMount reports whether a call may be of a client that has not chosen its flavor yet. Such a
-// client reads the root's attributes and FSINFO with AUTH_SYS, and may get them (RFC 2623 §2.3.2).
+// mayBeginMount reports whether a call can be of a client that has not chosen its flavor yet. Such
+// a client reads the root's attributes and FSINFO with AUTH_SYS, and may get them (RFC 2623
+// §2.3.2).
 func (r *rights) mayBeginMount(c *transport.Call) bool {
 	return r.listsGSS() && !isGSS(c.Cred.Flavor) && r.security.XprtSec <= c.Channel.Level()
 }

@@ -204,7 +204,8 @@ func fileIn(t *testing.T, s *nfsserver.Server, root nfs3.FH, p *policyRule) nfs3
 	return res.FH.FH
 }
 
-// wantStatus checks the status at the start of the results: that of a served call, or NFS3ERR_ACCES.
+// wantStatus checks the status at the start of the results: that of a served call, or
+// NFS3ERR_ACCES.
 func wantStatus(t *testing.T, what string, c *transport.Call, ok bool, want nfs3.Status) {
 	t.Helper()
 	if !ok {
@@ -325,8 +326,8 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// TestSecurityOfLaterTLS: a connection's decision in clear is not used after its handshake, nor that
-// of one certificate for another.
+// TestSecurityOfLaterTLS: a connection's decision in clear is not used after its handshake, nor
+// that of one certificate for another.
 func TestSecurityOfLaterTLS(t *testing.T) {
 	s := securityServer(t, memfs.New(memfs.Options{}), "/x *(xprtsec=mtls,cert=*.example.org)\n", nfsserver.Options{Squash: remote, Logger: slog.New(slog.DiscardHandler)})
 	memo := new(atomic.Value)
@@ -432,8 +433,8 @@ func TestSecurePorts(t *testing.T) {
 	}
 }
 
-// TestLocksNeedNoFlavor: another program's calls use the files of an export in spite of its demands,
-// with the rights of their own flavor if it is listed.
+// TestLocksNeedNoFlavor: another program's calls use the files of an export in spite of its
+// demands, with the rights of their own flavor if it is listed.
 func TestLocksNeedNoFlavor(t *testing.T) {
 	for options, readOnly := range map[string]bool{
 		"rw,sec=krb5": false, "rw,xprtsec=mtls": false, "sec=sys,ro,sec=krb5,rw": true, "sec=krb5,rw,sec=sys,ro": true,

@@ -26,6 +26,7 @@ var kept = map[string]string{
 	"nfsclient/fusefs.MountPoint.Dir": "for embedders: where it is mounted",
 	"nfsclient/vmware.":               "the functions that callers of go-nfs-client know, with its signatures",
 	"nfsserver/exports.Error":         "for errors.As: where the mistake stands",
+	"nfsserver/idmap.":                "for programs of one's own with RPCSEC_GSS",
 	"nfsserver/fstest.Allocates":      "for FS of other modules, as nfsserver/juicefs",
 	"nfsclient.FlavorError.Path":      "for errors.As",
 	"nfsclient.Client.WithFlavor":     "for calls without a mount",
@@ -57,7 +58,6 @@ var kept = map[string]string{
 	"transport.Verdict":               "for security flavors",
 	"transport.Action":                "for security flavors",
 	"transport.Protection":            "for security flavors",
-	"transport.Cred.Principal":        "for programs of one's own",
 	"xdr.Decoder.Int":                 "XDR's types, whole",
 	"xdr.Encoder.Int":                 "XDR's types, whole",
 }

@@ -178,7 +178,7 @@ func access(about string, set func(a *Access)) option {
 func (o *Options) beginList() { o.flavors.from, o.flavors.own = 0, false }
 
 // beginGroup prepares for a sec= option. The first one of a list replaces the flavors of the line's
-// defaults. Following words of Access apply to this option's flavors alone, so each may occur again.
+// defaults. Later words of Access apply to this option's flavors alone, so each can occur again.
 func (o *Options) beginGroup(seen map[string]string) {
 	if !o.flavors.own {
 		o.flavors = flavorList{own: true}

@@ -65,8 +65,8 @@ func (c *Config) find(principal string) (Identity, error) {
 	return anonymous, nil
 }
 
-// rule returns the identity by the first rule for the principal; ErrNoUser: none has a user. Another
-// error is a failed look-up, which must not make a known user anonymous.
+// rule returns the identity by the first rule for the principal. ErrNoUser: none has a user.
+// Another error is a failed look-up, which must not make a known user anonymous.
 func (c *Config) rule(principal string) (Identity, error) {
 	if t, ok := c.Table.of(principal); ok {
 		if t.name != "" {

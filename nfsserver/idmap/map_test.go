@@ -151,8 +151,8 @@ func TestAFailedLookupMakesNobodyAnonymous(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded: more principals than mostCached displace others; while all look-ups run, there
-// is no room.
+// TestCacheIsBounded: more principals than mostCached displace others; while all look-ups run,
+// there is no room.
 func TestCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{uid: map[string]uint32{}}

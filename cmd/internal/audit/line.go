@@ -39,6 +39,10 @@ func appendChange(b []byte, c *nfsserver.Change) []byte {
 		l.number("uid", uint64(c.UID))
 		l.number("gid", uint64(c.GID))
 	}
+	if c.Principal != "" {
+		l.word("sec", c.Flavor.String())
+		l.text("principal", []byte(c.Principal))
+	}
 	if c.Acted {
 		l.number("as_uid", uint64(c.ActsUID))
 		l.number("as_gid", uint64(c.ActsGID))

@@ -3,14 +3,18 @@
 package program
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/spf13/cobra"
 )
 
@@ -31,14 +35,27 @@ type clientReport struct {
 	BytesOut  uint64       `json:"bytes_out"`         // to the client
 	Age       float64      `json:"age_seconds"`       // time since the connection was made
 	Idle      float64      `json:"idle_seconds"`      // time since the last call
+	XprtSec   string       `json:"xprtsec"`           // none, tls, or mtls: both ends have certificates
+	TLS       *tlsReport   `json:"tls,omitempty"`     // of connections with TLS
 	RDMA      *rdmaReport  `json:"rdma,omitempty"`    // of connections over RDMA
 }
 
-// A userReport is a user of a client, by the client's word: before any squashing.
+// A userReport is a user of a client, before any squashing: by the client's word (sys), or proven
+// (krb5).
 type userReport struct {
-	UID   *uint32 `json:"uid"`          // null: of AUTH_NONE, which has none
-	Calls uint64  `json:"calls"`        // calls of the user
-	Idle  float64 `json:"idle_seconds"` // since the last of them
+	Sec       string  `json:"sec"`                 // security flavor: none, sys, krb5, krb5i or krb5p
+	UID       *uint32 `json:"uid"`                 // null: of none, or of a principal that is no user here
+	Principal string  `json:"principal,omitempty"` // of krb5 flavors
+	Calls     uint64  `json:"calls"`               // calls of the user
+	Idle      float64 `json:"idle_seconds"`        // since the last of them
+}
+
+// A tlsReport has a connection's TLS parameters.
+type tlsReport struct {
+	Version string `json:"version"`           // such as TLS 1.3
+	Cipher  string `json:"cipher"`            // such as TLS_AES_128_GCM_SHA256
+	Client  string `json:"client,omitempty"`  // subject of the client's verified certificate
+	Expires string `json:"expires,omitempty"` // when that certificate does
 }
 
 // A rdmaReport has a connection's RDMA parameters and its current credits.
@@ -63,7 +80,9 @@ func newClients(k *Kind) *cobra.Command {
 
   CALLS IN OUT  calls, and the bytes of their messages
   AGE IDLE      the age, and the time without a call
-  USERS         the AUTH_SYS users, the newest first; --json has their calls
+  SECURITY      TLS (tls, or mtls if both ends have certificates), and the flavors of
+                the calls: sys (claimed users), krb5, krb5i, krb5p (proven users)
+  USERS         the users, the newest first; --json has their calls and names
   EXPORTS       the exports in use since the last reload
   CREDITS       over RDMA, credits in use and granted
   INLINE        inline thresholds in bytes, to the client and from it
@@ -84,7 +103,7 @@ func (r *running) clients() *clientsReport {
 	for i := range list {
 		c := &list[i]
 		row := clientReport{Address: c.Remote.String(), Transport: transportOf(c.Provider), Exports: append([]string{}, c.Exports...),
-			Users: userReports(c.Users), Others: c.OtherCalls, Calls: c.Calls, BytesIn: c.In, BytesOut: c.Out, Age: time.Since(c.Opened).Seconds(), Idle: c.Idle.Seconds()}
+			XprtSec: c.Channel.Level().String(), TLS: tlsOf(c.Channel), Users: userReports(c.Users), Others: c.OtherCalls, Calls: c.Calls, BytesIn: c.In, BytesOut: c.Out, Age: time.Since(c.Opened).Seconds(), Idle: c.Idle.Seconds()}
 		if i := c.RDMA; i != nil {
 			row.RDMA = &rdmaReport{InlineSend: i.Thresholds.Send, InlineReceive: i.Thresholds.Recv, CreditsGranted: i.Granted, CreditsUsed: i.InUse,
 				IRD: i.IRD, ORD: i.ORD, CRC: i.CRC, PrivateData: i.PrivateData, RemoteInvalidation: i.Thresholds.Invalidate}
@@ -98,13 +117,43 @@ func (r *running) clients() *clientsReport {
 func userReports(users []nfsserver.User) []userReport {
 	list := []userReport{}
 	for _, u := range users {
-		row := userReport{Calls: u.Calls, Idle: u.Idle.Seconds()}
+		row := userReport{Sec: exports.FlavorName(u.Flavor), Principal: u.Principal, Calls: u.Calls, Idle: u.Idle.Seconds()}
 		if !u.Anonymous {
 			row.UID = &u.UID
 		}
 		list = append(list, row)
 	}
 	return list
+}
+
+// tlsOf returns a connection's TLS parameters; nil: it is in clear.
+func tlsOf(c transport.Channel) *tlsReport {
+	if c.TLS == nil {
+		return nil
+	}
+	r := &tlsReport{Version: tls.VersionName(c.TLS.Version), Cipher: tls.CipherSuiteName(c.TLS.CipherSuite)}
+	if c.Level() == transport.XprtMTLS {
+		cert := c.TLS.VerifiedChains[0][0]
+		r.Client, r.Expires = cert.Subject.String(), cert.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return r
+}
+
+// securityCell formats a connection's protection and its users' flavors, the newest first.
+func securityCell(c *clientReport) string {
+	var words []string
+	if c.TLS != nil {
+		words = append(words, c.XprtSec)
+	}
+	for _, u := range c.Users {
+		if !slices.Contains(words, u.Sec) {
+			words = append(words, u.Sec)
+		}
+	}
+	if words == nil {
+		return "-"
+	}
+	return strings.Join(words, ",")
 }
 
 // usersShown is the number of users in a row of the table.
@@ -117,6 +166,8 @@ func userCell(users []userReport) string {
 		switch {
 		case i == usersShown:
 			return strings.Join(words, ",") + fmt.Sprintf(",+%d", len(users)-i)
+		case u.UID == nil && u.Principal != "":
+			words = append(words, cell(u.Principal))
 		case u.UID == nil:
 			words = append(words, "none")
 		default:
@@ -131,7 +182,7 @@ func userCell(users []userReport) string {
 
 // showClients prints a report.
 func showClients(w io.Writer, r *clientsReport) error {
-	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tUSERS\tCREDITS\tINLINE\tAGREED\tEXPORTS")
+	t := newTable(w, "ADDRESS\tTRANSPORT\tCALLS\tIN\tOUT\tAGE\tIDLE\tSECURITY\tUSERS\tCREDITS\tINLINE\tAGREED\tEXPORTS")
 	for i := range r.Clients {
 		c := &r.Clients[i]
 		credits, inline, agreed := "-", "-", "-"
@@ -157,8 +208,8 @@ func showClients(w io.Writer, r *clientsReport) error {
 		if names == nil {
 			names = []string{"-"}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
-			formatAge(c.Age), formatAge(c.Idle), userCell(c.Users), credits, inline, agreed, strings.Join(names, ","))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Address, c.Transport, c.Calls, text.HumanSize(c.BytesIn), text.HumanSize(c.BytesOut),
+			formatAge(c.Age), formatAge(c.Idle), securityCell(c), userCell(c.Users), credits, inline, agreed, strings.Join(names, ","))
 	}
 	return t.Flush()
 }

@@ -50,7 +50,7 @@ func Metrics() (list []Metric, err error) {
 
 // Reasons lists the values of the label reason, by metric.
 func Reasons() map[string][]string {
-	refusals := []string{exportClient, exportPort}
+	refusals := []string{exportClient, exportPort, exportFlavor, exportChannel, exportCertificate}
 	for _, r := range transport.NewServer(transport.ServerConfig{}).Figures().Refused {
 		refusals = append(refusals, r.Reason)
 	}

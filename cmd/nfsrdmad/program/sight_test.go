@@ -156,7 +156,7 @@ const (
 		"connections:{rdma/iwarp:float64 rdma/roce:float64 tcp:float64} descriptors_limit:float64 descriptors_used:float64 exports_file:string " +
 		"exports_read:string grace_seconds:float64 listeners:[{address:string transport:string}] mechanisms:%s pid:float64 program:string %srevision:string " +
 		"started:string state:string uptime_seconds:float64 version:string}"
-	clientShape  = "{address:string age_seconds:float64 bytes_in:float64 bytes_out:float64 calls:float64 exports:%s idle_seconds:float64 other_users_calls:float64 %stransport:string users:[{calls:float64 idle_seconds:float64 uid:float64}]}"
+	clientShape  = "{address:string age_seconds:float64 bytes_in:float64 bytes_out:float64 calls:float64 exports:%s idle_seconds:float64 other_users_calls:float64 %stransport:string users:[{calls:float64 idle_seconds:float64 sec:string uid:float64}] xprtsec:string}"
 	locksShape   = "{busy_files:float64 grace_seconds:float64 locks:[{address:string age_seconds:float64 end:float64 export:string file:string host:string kind:string owner:string path:string start:float64 state:string svid:float64}] more:bool on:bool}"
 	exportsShape = "{exports:[{clients:[{client:string options:string}] command_line:bool id:float64 options:[] path:string state:string}] file:string}"
 	drainShape   = "{connections:float64 draining:bool}"

@@ -68,6 +68,10 @@ var (
 const (
 	exportClient = "export_client"
 	exportPort   = "export_port"
+
+	exportFlavor      = "export_sec"
+	exportChannel     = "export_xprtsec"
+	exportCertificate = "export_certificate"
 )
 
 // Describe implements prometheus.Collector.
@@ -93,6 +97,9 @@ func (f *stateFigures) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(mountCount, s.Mounts)
 	ch <- counter(refused, s.RefusedClient, exportClient)
 	ch <- counter(refused, s.RefusedPort, exportPort)
+	ch <- counter(refused, s.RefusedFlavor, exportFlavor)
+	ch <- counter(refused, s.RefusedChannel, exportChannel)
+	ch <- counter(refused, s.RefusedCertificate, exportCertificate)
 	for name, c := range f.service.Mechanisms() {
 		ch <- counter(mechanisms, c.Won, name, "won")
 		ch <- counter(mechanisms, c.Lost, name, "lost")
