@@ -1,0 +1,162 @@
+// Encryption with integrity (RFC 3961 §5.3, RFC 8009 §5), in place and in one pass.
+
+package krb5
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// piece is the number of bytes that are encrypted and hashed before the next ones, so that both
+// find them in the processor's first cache.
+const piece = 8 << 10
+
+// A sealKey has the keys Ke and Ki of a protocol key for one usage. It is safe for concurrent use.
+type sealKey struct {
+	et         *enctype
+	block      cipher.Block
+	mac        *macKey
+	encrypters sync.Pool // of *ctsEncrypter
+	decrypters sync.Pool // of *ctsDecrypter
+}
+
+func newSealKey(k key, usage uint32) *sealKey {
+	block, err := aes.NewCipher(k.derive(usage, forEncryption))
+	if err != nil {
+		panic(err) // derive returns keys of the right length
+	}
+	return &sealKey{et: k.et, block: block, mac: newMACKey(k.et, k.derive(usage, forIntegrity))}
+}
+
+// overhead is the growth of a message: a confounder and a MAC.
+func (k *sealKey) overhead() int { return blockSize + k.et.macSize }
+
+// seal appends the ciphertext of the concatenated parts.
+func (k *sealKey) seal(dst []byte, parts ...[]byte) []byte {
+	n := blockSize
+	for _, p := range parts {
+		n += len(p)
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, n+blockSize+k.et.macSize)[:start+n]
+	message := dst[start:]
+	_, _ = rand.Read(message[:blockSize]) // does not fail
+	e, _ := k.encrypters.Get().(*ctsEncrypter)
+	if e == nil {
+		e = newCTSEncrypter(k.block)
+	}
+	e.begin()
+	s := k.beginMAC()
+	src := gather{parts: parts}
+	for from, filled := 0, blockSize; from < n; {
+		end := pieceEnd(from, n)
+		src.read(message[filled:end])
+		k.sealPiece(e, s, message[from:end], end == n)
+		from, filled = end, end
+	}
+	dst = append(dst, s.end()...)
+	s.free()
+	k.encrypters.Put(e)
+	return dst
+}
+
+// A gather reads concatenated parts.
+type gather struct {
+	parts [][]byte
+	part  int // the next one
+	from  int // read bytes of it
+}
+
+// read fills b. The parts have enough bytes.
+func (g *gather) read(b []byte) {
+	for len(b) > 0 {
+		n := copy(b, g.parts[g.part][g.from:])
+		b = b[n:]
+		if g.from += n; g.from == len(g.parts[g.part]) {
+			g.part, g.from = g.part+1, 0
+		}
+	}
+}
+
+// beginMAC starts a message's MAC. That of RFC 8009 §5 begins with the initial cipher state.
+func (k *sealKey) beginMAC() *macState {
+	s := k.mac.begin()
+	if k.et.sha2 {
+		s.hash.Write(zeroIV[:])
+	}
+	return s
+}
+
+// sealPiece encrypts and hashes. RFC 3961 hashes the plaintext, RFC 8009 the ciphertext.
+func (k *sealKey) sealPiece(e *ctsEncrypter, s *macState, b []byte, last bool) {
+	if !k.et.sha2 {
+		s.hash.Write(b)
+	}
+	if last {
+		e.last(b)
+	} else {
+		e.blocks(b)
+	}
+	if k.et.sha2 {
+		s.hash.Write(b)
+	}
+}
+
+// pieceEnd returns the end of the piece that begins at from in a message of n bytes. The last piece
+// is the stolen blocks.
+func pieceEnd(from, n int) int {
+	whole := n - stolen(n)
+	if from >= whole {
+		return n
+	}
+	return min(from+piece, whole)
+}
+
+var errIntegrity = errors.New("krb5: the message was altered, or encrypted with another key")
+
+// open decrypts in place and returns the plaintext, in the same memory.
+func (k *sealKey) open(b []byte) ([]byte, error) {
+	n := len(b) - k.et.macSize
+	if n < blockSize {
+		return nil, errIntegrity
+	}
+	message := b[:n]
+	d, _ := k.decrypters.Get().(*ctsDecrypter)
+	if d == nil {
+		d = newCTSDecrypter(k.block)
+	}
+	d.begin()
+	s := k.beginMAC()
+	for from := 0; from < n; {
+		end := pieceEnd(from, n)
+		k.openPiece(d, s, message[from:end], end == n)
+		from = end
+	}
+	same := hmac.Equal(s.end(), b[n:])
+	s.free()
+	k.decrypters.Put(d)
+	if !same {
+		clear(message)
+		return nil, errIntegrity
+	}
+	return message[blockSize:], nil
+}
+
+func (k *sealKey) openPiece(d *ctsDecrypter, s *macState, b []byte, last bool) {
+	if k.et.sha2 {
+		s.hash.Write(b)
+	}
+	if last {
+		d.last(b)
+	} else {
+		d.blocks(b)
+	}
+	if !k.et.sha2 {
+		s.hash.Write(b)
+	}
+}
