@@ -47,6 +47,7 @@ var kept = map[string]string{
 	"rpcrdma.Header.":                 "the RFC's fields",
 	"transport.Call.Ctx":              "for programs of one's own: ends with the connection",
 	"transport/gss.":                  "for programs of one's own with RPCSEC_GSS",
+	"transport/gss/krb5.":             "for programs of one's own with Kerberos",
 	"transport.Call.Credential":       "for security flavors",
 	"transport.Call.ReplyVerifier":    "for security flavors",
 	"transport.Call.Security":         "for security flavors",

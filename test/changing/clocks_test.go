@@ -120,6 +120,8 @@ var wallClock = map[string]string{
 	"nfsserver/osfs/nowait.go":       "the time of access, as the kernel compares it: one that is wrong costs a thread",
 	"nfsserver/portmap/programs.go":  "GETTIME says it",
 	"rnic/iwarp/link.go":             "a deadline that has passed, by any clock",
+	"transport/gss/krb5/ccache.go":   "times of tickets",
+	"transport/gss/krb5/keytab.go":   "times of keys",
 	"xdr/nfs3/attr.go":               "times of files",
 	"cmd/internal/mounter/log.go":    "times of lines",
 	"cmd/internal/control/client.go": "a deadline that has passed, by any clock",

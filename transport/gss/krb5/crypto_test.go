@@ -157,7 +157,7 @@ func TestSeal(t *testing.T) {
 				plain[i] = byte(i * 7)
 			}
 			parts := [][]byte{plain[:n/3], nil, plain[n/3 : n/2], plain[n/2:]}
-			sealed := k.seal([]byte("dst"), parts...)[3:]
+			sealed := k.seal([]byte("dst"), plain[len(plain)-n/7:], append(parts[:3:3], parts[3][:len(parts[3])-n/7])...)[3:]
 			if len(sealed) != n+k.overhead() {
 				t.Fatalf("%s: %d bytes seal to %d, want %d", et.name, n, len(sealed), n+k.overhead())
 			}

@@ -36,9 +36,9 @@ func newSealKey(k key, usage uint32) *sealKey {
 // overhead is the growth of a message: a confounder and a MAC.
 func (k *sealKey) overhead() int { return blockSize + k.et.macSize }
 
-// seal appends the ciphertext of the concatenated parts.
-func (k *sealKey) seal(dst []byte, parts ...[]byte) []byte {
-	n := blockSize
+// seal appends the ciphertext of the concatenated parts and of a tail.
+func (k *sealKey) seal(dst, tail []byte, parts ...[]byte) []byte {
+	n := blockSize + len(tail)
 	for _, p := range parts {
 		n += len(p)
 	}
@@ -52,7 +52,7 @@ func (k *sealKey) seal(dst []byte, parts ...[]byte) []byte {
 	}
 	e.begin()
 	s := k.beginMAC()
-	src := gather{parts: parts}
+	src := gather{parts: parts, tail: tail}
 	for from, filled := 0, blockSize; from < n; {
 		end := pieceEnd(from, n)
 		src.read(message[filled:end])
@@ -65,20 +65,24 @@ func (k *sealKey) seal(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
-// A gather reads concatenated parts.
+// A gather reads concatenated parts and a tail. It changes no part.
 type gather struct {
 	parts [][]byte
-	part  int // the next one
-	from  int // read bytes of it
+	tail  []byte
+	from  int // read bytes of the first part
 }
 
-// read fills b. The parts have enough bytes.
+// read fills b. The parts and the tail have enough bytes.
 func (g *gather) read(b []byte) {
 	for len(b) > 0 {
-		n := copy(b, g.parts[g.part][g.from:])
+		if len(g.parts) == 0 {
+			g.tail = g.tail[copy(b, g.tail):]
+			return
+		}
+		n := copy(b, g.parts[0][g.from:])
 		b = b[n:]
-		if g.from += n; g.from == len(g.parts[g.part]) {
-			g.part, g.from = g.part+1, 0
+		if g.from += n; g.from == len(g.parts[0]) {
+			g.parts, g.from = g.parts[1:], 0
 		}
 	}
 }

@@ -1,0 +1,243 @@
+// Credentials of a client: tickets of a credential cache, or of a keytab's principal.
+
+package krb5
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport/gss"
+)
+
+// margin is the least remaining life of a ticket that is used.
+const margin = 10 * time.Second
+
+// Credentials get service tickets for one client and keep them. They are safe for concurrent use.
+type Credentials struct {
+	conf   *Config
+	source source
+
+	mu       sync.Mutex // held during requests, so that equal ones are sent once
+	granting ticket
+	services map[string]ticket // by the requested name
+}
+
+// A source has a client's ticket-granting ticket.
+type source interface {
+	// granting returns a ticket-granting ticket. The earlier one, if it is still good, is returned
+	// again unless the file has a newer one.
+	granting(ctx context.Context, earlier ticket) (ticket, error)
+}
+
+// Cache returns the credentials in a cache: FILE:path, a path, or DIR:path. "" is the cache of the
+// owner, a user's number (see Config.CacheName). The file must belong to the owner; -1 allows any.
+// The file is read when a ticket is needed, and again after a change.
+func (c *Config) Cache(cache string, owner int) *Credentials {
+	if cache == "" {
+		uid := owner
+		if owner < 0 {
+			uid = os.Getuid()
+		}
+		cache = c.CacheName(uid)
+	}
+	return &Credentials{conf: c, source: &cacheSource{conf: c, cache: cache, owner: owner}, services: map[string]ticket{}}
+}
+
+// Keytab returns the credentials of a keytab's principal, which logs in when a ticket is needed.
+// "" is the machine's principal, chosen as rpc.gssd does for a host: HOST$, then root, nfs and host
+// with the host's name, then these with any name.
+func (c *Config) Keytab(path, principal string) *Credentials {
+	return &Credentials{conf: c, source: &keytabSource{conf: c, path: path, principal: principal}, services: map[string]ticket{}}
+}
+
+// Principal returns the client's name and the end of its ticket-granting ticket, after getting one
+// if needed.
+func (c *Credentials) Principal(ctx context.Context) (principal string, expires time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.refresh(ctx); err != nil {
+		return "", time.Time{}, err
+	}
+	return c.granting.client.String(), c.granting.end, nil
+}
+
+// refresh updates the ticket-granting ticket. mu is held. Tickets of another client are dropped.
+func (c *Credentials) refresh(ctx context.Context) error {
+	t, err := c.source.granting(ctx, c.granting)
+	if err != nil {
+		return asGSS(majorNoCred, err)
+	}
+	if !t.client.same(c.granting.client) {
+		clear(c.services)
+	}
+	c.granting = t
+	return nil
+}
+
+// asGSS makes an error one of GSS-API. An interrupted request keeps its own error.
+func asGSS(major uint32, err error) error {
+	switch err.(type) { //nolint:errorlint // only the outermost error
+	case *gss.Error:
+		return err
+	}
+	if text, ok := strings.CutPrefix(err.Error(), "krb5: "); ok {
+		return gssError(major, text)
+	}
+	return gssError(major, err.Error())
+}
+
+// ticket returns a ticket for a service.
+func (c *Credentials) ticket(ctx context.Context, service name) (ticket, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.refresh(ctx); err != nil {
+		return ticket{}, err
+	}
+	key := service.String()
+	if t, ok := c.services[key]; ok && usable(t) {
+		return t, nil
+	}
+	t, err := c.conf.serviceTicket(ctx, c.granting, service, false)
+	if err != nil {
+		return ticket{}, asGSS(gss.Failure, err)
+	}
+	c.services[key] = t
+	return t, nil
+}
+
+// forget drops a service's ticket, which the service has refused.
+func (c *Credentials) forget(service name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.services, service.String())
+}
+
+func usable(t ticket) bool { return time.Until(t.end) > margin }
+
+// A cacheSource reads a credential cache.
+type cacheSource struct {
+	conf  *Config
+	cache string
+	owner int
+	info  os.FileInfo // of the file that was read; Credentials.mu guards it
+}
+
+func (s *cacheSource) granting(ctx context.Context, earlier ticket) (ticket, error) {
+	path, err := cacheFile(s.cache)
+	if err != nil {
+		return ticket{}, err
+	}
+	if info, err := os.Lstat(path); err == nil && s.info != nil && sameFile(info, s.info) && usable(earlier) {
+		return s.renewed(ctx, earlier), nil
+	}
+	c, info, err := readCache(path, s.owner)
+	if err != nil {
+		return ticket{}, err
+	}
+	s.info = info
+	t := c.best(ticketGranting(c.client.realm, c.client.realm))
+	if t == nil {
+		return ticket{}, fmt.Errorf("krb5: the credential cache %s has no ticket-granting ticket of %s: run kinit", path, c.client)
+	}
+	t.client = c.client
+	if time.Until(t.end) <= 0 {
+		return ticket{}, krbError(gss.CredentialsExpired, apTicketExpired, "the ticket of %s in %s expired at %v: run kinit", c.client, path, t.end)
+	}
+	return s.renewed(ctx, *t), nil
+}
+
+// renewed renews a ticket near its end, if it is renewable. The file keeps the old one. A failure
+// is not an error, because the ticket is still good.
+func (s *cacheSource) renewed(ctx context.Context, t ticket) ticket {
+	left, life := time.Until(t.end), t.end.Sub(t.start)
+	if left > life/6 || !t.renew.After(t.end) {
+		return t
+	}
+	if next, err := s.conf.serviceTicket(ctx, t, t.server, true); err == nil {
+		return next
+	}
+	return t
+}
+
+// A keytabSource logs in with a keytab's key.
+type keytabSource struct {
+	conf            *Config
+	path, principal string
+}
+
+func (s *keytabSource) granting(ctx context.Context, earlier ticket) (ticket, error) {
+	if life := earlier.end.Sub(earlier.start); earlier.encoded != nil && time.Until(earlier.end) > min(life/6, 5*time.Minute) {
+		return earlier, nil
+	}
+	file, err := readFile(s.path)
+	if err != nil {
+		return ticket{}, fmt.Errorf("krb5: keytab: %w", err)
+	}
+	entries, err := parseKeytab(file)
+	if err != nil {
+		return ticket{}, fmt.Errorf("krb5: keytab %s: %w", s.path, err)
+	}
+	entries = slices.DeleteFunc(entries, func(e KeytabEntry) bool { return enctypeOf(e.Enctype) == nil })
+	client, err := s.choose(entries)
+	if err != nil {
+		return ticket{}, err
+	}
+	entries = slices.DeleteFunc(entries, func(e KeytabEntry) bool { return !e.name.same(client) })
+	return s.conf.login(ctx, client, entries, file)
+}
+
+// choose returns the configured principal, or the machine's.
+func (s *keytabSource) choose(entries []KeytabEntry) (name, error) {
+	if s.principal != "" {
+		want := parseName(s.principal, s.conf.Realm())
+		for _, e := range entries {
+			if e.name.same(want) {
+				return e.name, nil
+			}
+		}
+		return name{}, fmt.Errorf("krb5: keytab %s has no key of %s with a supported enctype (%s)", s.path, want, enctypeNames())
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name{}, fmt.Errorf("krb5: %w", err)
+	}
+	if n, ok := machinePrincipal(entries, strings.ToLower(host)); ok {
+		return n, nil
+	}
+	return name{}, fmt.Errorf("krb5: keytab %s has no principal for this machine: add nfs/%s or host/%s", s.path, host, host)
+}
+
+// machinePrincipal chooses a machine's principal in the order of rpc.gssd(8). host may be short or
+// full.
+func machinePrincipal(entries []KeytabEntry, host string) (name, bool) {
+	short, _, _ := strings.Cut(host, ".")
+	for _, e := range entries {
+		if len(e.name.parts) == 1 && strings.EqualFold(e.name.parts[0], short+"$") {
+			return e.name, true
+		}
+	}
+	for _, any := range []bool{false, true} {
+		for _, service := range []string{"root", "nfs", "host"} {
+			for _, e := range entries {
+				if len(e.name.parts) != 2 || e.name.parts[0] != service {
+					continue
+				}
+				named := strings.ToLower(e.name.parts[1])
+				if before, _, _ := strings.Cut(named, "."); any || named == host || before == host {
+					return e.name, true
+				}
+			}
+		}
+	}
+	return name{}, false
+}
+
+// sameFile reports whether a file is unchanged.
+func sameFile(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}

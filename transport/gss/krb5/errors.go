@@ -1,0 +1,56 @@
+// Errors with the codes of GSS-API and of Kerberos.
+
+package krb5
+
+import (
+	"fmt"
+
+	"github.com/nfsrdma/nfsrdma/transport/gss"
+)
+
+// Major status codes beyond those of package gss (RFC 2203 appendix A).
+const (
+	majorBadMech uint32 = 0x00010000
+	majorBadSig  uint32 = 0x00060000
+	majorNoCred  uint32 = 0x00070000
+)
+
+// Error codes of Kerberos (RFC 4120 §7.5.9).
+const (
+	apBadIntegrity      = 31
+	apTicketExpired     = 32
+	apTicketNotYetValid = 33
+	apRepeat            = 34
+	apBadMatch          = 36
+	apSkew              = 37
+	apBadVersion        = 39
+	apMsgType           = 40
+	apMutualFail        = 46
+	apBadKeyVersion     = 44
+	apNoKey             = 45
+	apInappChecksum     = 50
+	apIllegalTransit    = 43
+	apGeneric           = 60
+	apNoTGT             = 67
+)
+
+// minorBase is the number of Kerberos's error 0 in minor status codes, as MIT and Heimdal have it.
+const minorBase = 0x96c73a00
+
+// krbError makes an error of a Kerberos code.
+func krbError(major uint32, code int32, format string, args ...any) *gss.Error {
+	return &gss.Error{Major: major, Minor: minorBase + uint32(code), Text: "krb5: " + fmt.Sprintf(format, args...)}
+}
+
+func gssError(major uint32, text string) *gss.Error {
+	return &gss.Error{Major: major, Text: "krb5: " + text}
+}
+
+// Errors of per-message tokens, made once so that a flood of bad tokens allocates nothing.
+var (
+	errDefectiveToken error = gssError(gss.DefectiveToken, "the token is malformed")
+	errBadMIC         error = gssError(majorBadSig, "the token does not match its key or its data")
+	errDirection      error = gssError(majorBadSig, "the token was sent by this end, not by the peer")
+	errSubkey         error = gssError(majorBadSig, "the token is protected by another key than the context's")
+	errNotSealed      error = gssError(majorBadSig, "the token is not encrypted")
+)
