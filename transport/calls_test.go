@@ -138,6 +138,11 @@ func TestNoAllocations(t *testing.T) {
 		data, two, out := &writeArgs{sink}, words{1, 2}, words{0}
 		ctx, cancel := context.WithTimeout(bg, time.Hour)
 		defer cancel()
+		// crypto/tls allocates for each record that it reads; 32 KiB with headers are three.
+		records := map[string]float64{"ADD": 2, "READ": 4, "WRITE": 4, "READ that can be given up": 4}
+		if n.name != "TLS" {
+			clear(records)
+		}
 		for name, call := range map[string]func() error{
 			"READ":                      func() error { return c.Call(bg, read, &in, res, sink, 0) },
 			"WRITE":                     func() error { return c.Call(bg, write, data, &out, nil, 0) },
@@ -149,8 +154,8 @@ func TestNoAllocations(t *testing.T) {
 					t.Fatalf("call: %v", err)
 				}
 			})
-			if allocs > 0 {
-				t.Errorf("%s allocates %v times", name, allocs)
+			if most := records[name]; allocs > most {
+				t.Errorf("%s allocates %v times, want %v", name, allocs, most)
 			}
 		}
 	})

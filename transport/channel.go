@@ -40,15 +40,28 @@ func ParseXprtSec(name string) (XprtSec, error) {
 // handshake.
 type Channel struct {
 	TLS *tls.ConnectionState // nil: in clear; read only
+
+	client bool // this end is the client
+	shown  bool // the client has presented a certificate
 }
 
-// Level returns the protection. A client certificate counts only with a verified chain.
+// fields returns names and values for a log line about a TLS session.
+func (c Channel) fields() []any {
+	f := []any{"level", c.Level().String(), "version", tls.VersionName(c.TLS.Version), "cipher", tls.CipherSuiteName(c.TLS.CipherSuite)}
+	if c.Level() == XprtMTLS {
+		f = append(f, "client", c.TLS.PeerCertificates[0].Subject.String())
+	}
+	return f
+}
+
+// Level returns the protection. On the server a client's certificate counts only with a verified
+// chain.
 func (c Channel) Level() XprtSec {
 	switch {
 	case c.TLS == nil:
 		return XprtNone
-	case len(c.TLS.VerifiedChains) == 0:
-		return XprtTLS
+	case c.client && c.shown, !c.client && len(c.TLS.VerifiedChains) > 0:
+		return XprtMTLS
 	}
-	return XprtMTLS
+	return XprtTLS
 }

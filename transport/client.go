@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -48,6 +49,10 @@ type ClientConfig struct {
 	ReservedPort bool
 	// ReservedOnly makes TCP connections fail without a port below 1024.
 	ReservedOnly bool
+	// TLS, if set, makes a TLS session on each TCP connection (RPC-with-TLS, RFC 9289), and sends
+	// nothing in clear; a server without TLS is not used. ServerName in it is the name in the
+	// server's certificate; "": the host of the server's address.
+	TLS *tls.Config
 	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
 	// device's Dial. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

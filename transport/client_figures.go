@@ -56,8 +56,9 @@ type LinkFigures struct {
 	Credits  int    // concurrent calls permitted over RDMA; 0: TCP, without a limit
 	Addr     string // the server's
 
-	CRC       bool   // messages sent over RDMA have CRCs; false without a connection
-	Transport string // tcp, iwarp or roce, set by the Client's creator
+	Channel   Channel // the connection's protection; in clear without a connection
+	CRC       bool    // messages sent over RDMA have CRCs; false without a connection
+	Transport string  // tcp, iwarp or roce, set by the Client's creator
 }
 
 // Up reports whether there is a connection; calls wait without a connection.
@@ -66,7 +67,7 @@ func (c *Client) Up() bool { return c.current() != nil }
 // Figures describes the current connection.
 func (c *Client) Figures() LinkFigures {
 	f := LinkFigures{Silent: c.Silent(), Waiting: int(c.waiting.Load()), Connects: c.connects.Load(), Up: c.Up()}
-	f.Addr = c.Addr()
+	f.Addr, f.Channel = c.Addr(), c.channel()
 	if info, ok := c.RDMAInfo(); ok {
 		f.Credits, f.CRC = info.Credits, info.CRC
 	}

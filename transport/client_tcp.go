@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"encoding/binary"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 		nc, err := cfg.dialer()(ctx, "tcp", c.Addr())
 		if err != nil {
 			return nil, err
+		}
+		if c.cfg.TLS != nil {
+			return c.dialTLS(ctx, nc)
 		}
 		l := newTCPClientConn(nc, &c.cfg)
 		if c.cfg.Probe {
@@ -66,6 +70,7 @@ type tcpCall struct {
 // (client_tcpwrite.go), and one goroutine reads. No other goroutine is involved in a call.
 type tcpClientConn struct {
 	nc    net.Conn
+	rw    io.ReadWriter // nc, or the *tlsStream on nc
 	limit time.Duration // how long the server may accept no bytes
 	rd    *recordReader
 	wg    sync.WaitGroup
@@ -86,14 +91,20 @@ type tcpClientConn struct {
 }
 
 func newTCPClientConn(nc net.Conn, cfg *ClientConfig) *tcpClientConn {
-	l := &tcpClientConn{nc: nc, limit: cfg.RetryTimeout, pending: map[uint32]*outCall{}}
+	return newStreamClientConn(nc, nc, cfg)
+}
+
+// newStreamClientConn returns a connection over rw, which is nc or a session on nc.
+func newStreamClientConn(nc net.Conn, rw io.ReadWriter, cfg *ClientConfig) *tcpClientConn {
+	l := &tcpClientConn{nc: nc, rw: rw, limit: cfg.RetryTimeout, pending: map[uint32]*outCall{}}
 	l.wrote.L = &l.mu
-	l.rd = newRecordReader(nc, tcpWindow, cfg.MaxRecord)
+	l.rd = newRecordReader(rw, tcpWindow, cfg.MaxRecord)
 	l.wg.Go(l.receiveLoop)
 	return l
 }
 
 func (l *tcpClientConn) close(why error) error {
+	l.closeNotify()
 	l.abandon(why)
 	l.wg.Wait()
 	return nil

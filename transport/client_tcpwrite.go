@@ -43,7 +43,7 @@ func (l *tcpClientConn) write(k *outCall) {
 		if fresh {
 			l.gatherBatch()
 		}
-		more, fresh = l.written(k, l.gather.drain(l.nc, l))
+		more, fresh = l.written(k, l.gather.drain(l.rw, l))
 	}
 }
 

@@ -85,6 +85,10 @@ func (e *ConnectError) Error() string {
 	if errors.As(e.Err, &other) {
 		return e.Service + " server " + e.Addr + " is not used: " + other.Error()
 	}
+	var insecure *TLSError
+	if errors.As(e.Err, &insecure) {
+		return e.Service + " server " + e.Addr + " is not used: " + insecure.Error()
+	}
 	return e.Service + " server " + e.Addr + " does not answer: " + plainCause(e.Err).Error()
 }
 

@@ -103,10 +103,19 @@ func (g *gatherList) drain(w io.Writer, p writeTimeout) (err error) {
 			p.wait()
 		}
 		var n int64
-		n, err = g.bufs.WriteTo(w)
+		n, err = writeBuffers(w, &g.bufs)
 		again = p != nil && errors.Is(err, os.ErrDeadlineExceeded) && p.keepWriting(n)
 	}
 	return err
+}
+
+// writeBuffers consumes and writes bufs: by one writev to a socket, or in full records to a
+// tlsStream.
+func writeBuffers(w io.Writer, bufs *net.Buffers) (n int64, err error) {
+	if s, ok := w.(*tlsStream); ok {
+		return s.writeBuffers(bufs)
+	}
+	return bufs.WriteTo(w)
 }
 
 // reset discards the collected messages.

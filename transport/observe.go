@@ -137,13 +137,14 @@ type RepeatFigures struct {
 
 // Figures has a Server's counts that its Observer does not see.
 type Figures struct {
-	Refused []RefusalCount
-	Repeats RepeatFigures
+	Refused    []RefusalCount
+	Repeats    RepeatFigures
+	Handshakes []HandshakeCount
 }
 
 // Figures returns the current counts.
 func (s *Server) Figures() Figures {
-	f := Figures{Repeats: s.drc.figures()}
+	f := Figures{Repeats: s.drc.figures(), Handshakes: s.secured.figures()}
 	for why := range s.refused {
 		f.Refused = append(f.Refused, RefusalCount{refusalNames[why], s.refused[why].Load()})
 	}

@@ -201,6 +201,7 @@ var networks = []network{
 	{"RDMA", listenRDMA, func(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 		return DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	}},
+	{"TLS", listenTLS, dialTLS},
 }
 
 func listenTCP(s *Server, addr string) (string, chan error, error) {

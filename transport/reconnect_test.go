@@ -63,8 +63,11 @@ func TestExactlyOnceUnderCuts(t *testing.T) {
 		var wg sync.WaitGroup
 		var answered atomic.Int32
 		var seen sync.Map
-		for g := range callers {
-			c := n.client(t, addr, ClientConfig{})
+		clients := make([]*Client, callers)
+		for g := range clients { // before the cuts: a dial is one attempt
+			clients[g] = n.client(t, addr, ClientConfig{})
+		}
+		for g, c := range clients {
 			wg.Go(func() {
 				for i := range each {
 					out := words{0}

@@ -39,6 +39,9 @@ func (c *Call) ReplyVerifier(v oncrpc.OpaqueAuth) {
 
 // authenticateBy lets the flavor of h's credential check the call. false: the call has ended.
 func (s *dispatcher) authenticateBy(c *Call, h *oncrpc.CallHeader) bool {
+	if h.Cred.Flavor == oncrpc.FlavorTLS {
+		return s.denyAuth(c, c.refuseTLS(h))
+	}
 	f := s.flavor(h.Cred.Flavor)
 	if f == nil {
 		return s.denyAuth(c, oncrpc.AuthRejectedCred) // the client may use another flavor

@@ -5,6 +5,7 @@ package transport
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -50,6 +51,12 @@ type ServerConfig struct {
 	Owner func(local, remote netip.AddrPort) Owner
 	// Security has the flavors besides AUTH_NONE and AUTH_SYS that clients may use.
 	Security []SecurityFlavor
+	// TLS returns the configuration for a new TLS session (RPC-with-TLS, RFC 9289), which a client
+	// begins on a TCP connection. The configuration needs a certificate, and ClientCAs to verify
+	// clients' certificates. Its ClientAuth decides whether clients must have one; by default they
+	// may have none, but an invalid one is refused. The server sets the versions, ALPN and session
+	// tickets. TLS runs in many goroutines concurrently, and must not wait. nil: no TLS.
+	TLS func() *tls.Config
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
 	// Logger gets lines for an operator: connections refused or closed, waiting calls, panics. A
@@ -103,6 +110,7 @@ type Server struct {
 	cfg ServerConfig
 	dispatcher
 	owners    owners
+	secured   tlsCounts
 	stuckWait time.Duration // stuckWait, except in tests
 
 	mu            sync.Mutex

@@ -86,6 +86,9 @@ type tcpConn struct {
 	// it is written, because the client may have it, and close, before the writer runs again.
 	received, settled, replied atomic.Uint64 // calls; those answered or dropped; bytes of replies
 
+	// stream is the TLS session on nc, set once by startTLS; nil: in clear.
+	stream atomic.Pointer[tlsStream]
+
 	draining atomic.Bool
 	ended    chan struct{} // closed when the receive loop has ended
 
@@ -184,7 +187,7 @@ func (t *tcpConn) receive() {
 
 // end ends a connection that is no longer read.
 func (t *tcpConn) end(err error) {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !t.draining.Load() {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && err != errHandshake && !t.draining.Load() {
 		t.srv.log.Warn("connection cut off", "peer", t.remote, "error", err)
 	}
 	t.flush()
@@ -194,6 +197,7 @@ func (t *tcpConn) end(err error) {
 	if f := t.fate(); f == fateClosed {
 		t.peer.origin.ended(f)
 	}
+	t.closeNotify()
 	close(t.ended)
 	t.close()
 	t.srv.pool.withdraw(&t.work)
@@ -224,6 +228,14 @@ func (t *tcpConn) readCalls() (err error, leads bool) {
 			t.half = false
 			t.nc.SetReadDeadline(time.Time{})
 		}
+		if t.takesProbe(rec.B) {
+			err := t.startTLS(rec.B)
+			rec.Put()
+			if err != nil {
+				return err, true
+			}
+			continue
+		}
 		t.srv.count(t, markLen+len(rec.B))
 		t.received.Add(1)
 		c := getCall(t)
@@ -242,6 +254,7 @@ func (t *tcpConn) readCalls() (err error, leads bool) {
 // bytes, and the rest of a record must arrive in time.
 func (t *tcpConn) beforeRead(inside bool) error {
 	t.flush()
+	t.flushSealed()
 	if inside && !t.half {
 		t.half = true
 		t.nc.SetReadDeadline(time.Now().Add(t.srv.cfg.HalfTimeout))
@@ -285,6 +298,9 @@ func (t *tcpConn) uncork(*Call) { t.flush() }
 
 // inputWaits reports whether the peer has sent more; true if unknown.
 func (t *tcpConn) inputWaits(*Call) bool {
+	if s := t.stream.Load(); s != nil && s.buffered() {
+		return true
+	}
 	sc, ok := t.nc.(syscall.Conn)
 	if !ok {
 		return true
@@ -375,11 +391,12 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 			n += markLen + recordSize(&c.res)
 		}
 		t.used.sent(n)
-		t.replied.Add(uint64(n))
+		w := t.beginReplies(n)
 		t.settled.Add(uint64(len(batch)))
-		if err := t.gather.writeTo(t.nc, t); err != nil {
+		if err := t.gather.writeTo(w, t); err != nil {
 			t.close()
 		}
+		t.repliesWritten()
 	}
 	// Complete the calls even after an error: the client notices the lost connection and repeats
 	// its calls.
@@ -387,6 +404,16 @@ func (t *tcpConn) writeBatch(batch []*Call) {
 		batch[i] = nil
 		t.release(c)
 	}
+}
+
+// beginReplies counts replies of n bytes with their marks, and returns where to write them.
+func (t *tcpConn) beginReplies(n int) io.Writer {
+	if s := t.stream.Load(); s != nil {
+		t.replied.Add(uint64(wireSize(n)))
+		return s
+	}
+	t.replied.Add(uint64(n))
+	return t.nc
 }
 
 // wait and keepWriting bound a slow client, which must read at least leastTaken bytes in each

@@ -235,8 +235,14 @@ func TestMakeRoom(t *testing.T) {
 // idleConn connects, over RDMA with start-up, and makes no call.
 func idleConn(t *testing.T, n network, addr string) {
 	t.Helper()
-	if n.name == "TCP" {
+	switch n.name {
+	case "TCP":
 		raw(t, addr)
+		return
+	case "TLS": // half a handshake is no call
+		if err := probeTLS(raw(t, addr)); err != nil {
+			t.Fatalf("probe: %v", err)
+		}
 		return
 	}
 	c, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), addr, rpcrdma.Config{})

@@ -38,6 +38,7 @@ var (
 	creditGranted = desc("credits_granted", "Credits granted to all connections over RDMA: calls that can be under way.", "rdma")
 	creditUsed    = desc("credits_used", "Calls over RDMA that are under way.", "rdma")
 	refused       = desc("refusals_total", "Refused connections, calls and clients of exports, by reason.", "reason")
+	handshakes    = desc("tls_handshakes_total", "TLS handshakes by result: tls, mtls with a client's certificate, or why they failed.", "result")
 	repeats       = desc("duplicate_calls_total", "Repeated calls. replayed: answered from the reply cache; joined: the first one was still running.", "outcome")
 	repeatKept    = desc("duplicate_cache_replies", "Replies in the cache for repeated calls.")
 	repeatBytes   = desc("duplicate_cache_bytes", "Bytes of replies in the cache for repeated calls.")
@@ -76,7 +77,7 @@ const (
 
 // Describe implements prometheus.Collector.
 func (f *stateFigures) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{conns, connOldest, creditGranted, creditUsed, refused, repeats, repeatKept, repeatBytes,
+	for _, d := range []*prometheus.Desc{conns, connOldest, creditGranted, creditUsed, refused, handshakes, repeats, repeatKept, repeatBytes,
 		budgetMost, budgetUsed, budgetWaiting, budgetWaits, exportCount, mountCount,
 		lockHeld, lockWaiting, lockFiles, lockClients, lockRequests, lockLost, lockGrace, mechanisms, roceDrops, roceAgain} {
 		ch <- d
@@ -121,6 +122,9 @@ func (f *stateFigures) collectTransport(ch chan<- prometheus.Metric) {
 	t := f.service.Figures()
 	for _, r := range t.Refused {
 		ch <- counter(refused, r.Count, r.Reason)
+	}
+	for _, h := range t.Handshakes {
+		ch <- counter(handshakes, h.Count, h.Result)
 	}
 	ch <- counter(repeats, t.Repeats.Replayed, "replayed")
 	ch <- counter(repeats, t.Repeats.Joined, "joined")

@@ -1,0 +1,251 @@
+// A TLS session on a socket: full records, writes that continue after a deadline, and the number of
+// bytes on the wire.
+
+package transport
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A TLS 1.3 record has a header of 5 bytes and at most 16 KiB of data, then a byte for the type and
+// a tag of 16 (RFC 8446 §5.2).
+const (
+	tlsHeader   = 5
+	tlsPayload  = 16 << 10
+	tlsOverhead = tlsHeader + 1 + 16
+)
+
+const (
+	tlsFirstRead = 4 << 10  // input buffer during the handshake, so that an attempt costs little
+	tlsBatch     = 64 << 10 // data sealed before it is written to the socket
+)
+
+// wireSize returns the bytes on the wire for n bytes written together.
+func wireSize(n int) int { return n + (n+tlsPayload-1)/tlsPayload*tlsOverhead }
+
+// A tlsStream is a TLS session. The tls.Conn writes to memory, from which flush writes to the
+// socket. So a deadline interrupts only flush, which continues later; within tls.Conn.Write the
+// deadline would make the session unusable. Nothing sets deadlines on the tls.Conn.
+type tlsStream struct {
+	conn    *tls.Conn
+	wire    tlsWire
+	channel Channel // set by handshake
+
+	before uint64 // bytes sent in clear on the socket before the session; set by the user
+
+	// Owned by the writer.
+	stage []byte // data from several buffers, for one record
+	rest  []byte // sealed bytes taken from the wire and not written yet
+}
+
+// A tlsWire is the socket as the tls.Conn sees it.
+type tlsWire struct {
+	net.Conn               // the socket
+	sealed   atomic.Uint64 // bytes of records written, with the handshake
+	through  bool          // during the handshake: written bytes go directly to the socket
+
+	// Owned by the reader.
+	in         []byte
+	start, end int // in[start:end] is unused input
+	left       int // bytes of the current record not yet passed on
+	// ahead counts the input in this process not yet returned by Read.
+	ahead atomic.Int64
+
+	mu  sync.Mutex // guards out: the reader answers a key update, and sends alerts
+	out []byte
+	// spare is the array that out does not use. Owned by the writer.
+	spare []byte
+}
+
+// newTLSStream returns a stream before its handshake. wrap is tls.Server or tls.Client.
+func newTLSStream(raw net.Conn, cfg *tls.Config, wrap func(net.Conn, *tls.Config) *tls.Conn) *tlsStream {
+	s := &tlsStream{wire: tlsWire{Conn: raw, through: true, in: make([]byte, tlsFirstRead)}}
+	s.conn = wrap(&s.wire, cfg)
+	return s
+}
+
+// handshake makes the session. The caller bounds it by a deadline of the socket.
+func (s *tlsStream) handshake() error {
+	if err := s.conn.Handshake(); err != nil {
+		return err
+	}
+	s.wire.through = false
+	in := make([]byte, tcpWindow)
+	s.wire.end = copy(in, s.wire.in[s.wire.start:s.wire.end])
+	s.wire.in, s.wire.start = in, 0
+	state := s.conn.ConnectionState()
+	s.channel.TLS = &state
+	return nil
+}
+
+// Read reads from at most one record. An expired deadline loses no bytes.
+func (s *tlsStream) Read(b []byte) (int, error) {
+	n, err := s.conn.Read(b)
+	// A full b may leave bytes of the record in the tls.Conn, which does not report them. If it
+	// leaves none, ahead is too large by one until the next Read.
+	full := int64(0)
+	if n == len(b) {
+		full = 1
+	}
+	s.wire.ahead.Store(full + int64(s.wire.end-s.wire.start))
+	return n, err
+}
+
+// buffered reports whether Read possibly returns bytes without the socket.
+func (s *tlsStream) buffered() bool { return s.wire.ahead.Load() > 0 }
+
+// Read passes on the socket's bytes up to a record's end, so that the tls.Conn holds no bytes of
+// the next record, which buffered would not see.
+func (w *tlsWire) Read(b []byte) (int, error) {
+	for w.left == 0 {
+		if have := w.end - w.start; have >= tlsHeader {
+			w.left = tlsHeader + int(binary.BigEndian.Uint16(w.in[w.start+3:]))
+			break
+		}
+		if err := w.fill(); err != nil {
+			return 0, err
+		}
+	}
+	if w.start == w.end {
+		if err := w.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, w.in[w.start:min(w.end, w.start+w.left)])
+	w.start += n
+	w.left -= n
+	return n, nil
+}
+
+// fill reads once from the socket.
+func (w *tlsWire) fill() error {
+	w.end = copy(w.in, w.in[w.start:w.end])
+	w.start = 0
+	n, err := w.Conn.Read(w.in[w.end:])
+	if w.end += n; n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	if err == io.EOF && w.end > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Write stores a record for flush, and fails only during the handshake.
+func (w *tlsWire) Write(b []byte) (int, error) {
+	w.sealed.Add(uint64(len(b)))
+	if w.through {
+		return w.Conn.Write(b)
+	}
+	w.mu.Lock()
+	w.out = append(w.out, b...)
+	w.mu.Unlock()
+	return len(b), nil
+}
+
+// SetWriteDeadline does nothing: tls.Conn calls it around its close_notify, which goes to memory.
+func (w *tlsWire) SetWriteDeadline(time.Time) error { return nil }
+
+// pending reports whether sealed bytes wait for flush.
+func (s *tlsStream) pending() bool {
+	s.wire.mu.Lock()
+	defer s.wire.mu.Unlock()
+	return len(s.wire.out) > 0
+}
+
+// take moves the sealed bytes to rest.
+func (s *tlsStream) take() {
+	s.wire.mu.Lock()
+	defer s.wire.mu.Unlock()
+	s.rest, s.wire.out, s.wire.spare = s.wire.out, s.wire.spare[:0], s.wire.out
+}
+
+// flush writes the sealed bytes to the socket. After an error another flush continues at the first
+// unwritten byte. The caller is the only writer.
+func (s *tlsStream) flush() (n int64, err error) {
+	for {
+		if len(s.rest) == 0 {
+			if s.take(); len(s.rest) == 0 {
+				return n, nil
+			}
+		}
+		m, err := s.wire.Conn.Write(s.rest)
+		s.rest = s.rest[m:]
+		if n += int64(m); err != nil {
+			return n, err
+		}
+	}
+}
+
+// writeBuffers seals bufs and writes them. It consumes bufs as they are sealed, and n is the number
+// of bytes written to the socket. After an expired deadline another writeBuffers, also with empty
+// bufs, continues. The caller is the only writer.
+func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
+	for {
+		for sealed := 0; sealed < tlsBatch && len(*bufs) > 0; {
+			b := s.portion(bufs)
+			if _, err := s.conn.Write(b); err != nil {
+				return n, err
+			}
+			sealed += len(b)
+		}
+		m, err := s.flush()
+		if n += m; err != nil || len(*bufs) == 0 {
+			return n, err
+		}
+	}
+}
+
+// Write is writeBuffers for one buffer.
+func (s *tlsStream) Write(b []byte) (int, error) {
+	bufs := net.Buffers{b}
+	_, err := s.writeBuffers(&bufs)
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// portion consumes and returns bytes of bufs that fill records: from the first buffer, or copied
+// from several to fill one record. Only the last record of bufs is shorter.
+func (s *tlsStream) portion(bufs *net.Buffers) []byte {
+	b := (*bufs)[0]
+	if len(b) >= tlsPayload || len(*bufs) == 1 {
+		n := min(len(b), tlsBatch)
+		if len(*bufs) > 1 {
+			n -= n % tlsPayload
+		}
+		skip(bufs, n)
+		return b[:n]
+	}
+	if s.stage == nil {
+		s.stage = make([]byte, 0, tlsPayload)
+	}
+	s.stage = s.stage[:0]
+	for len(*bufs) > 0 && len(s.stage) < tlsPayload {
+		n := min(len((*bufs)[0]), tlsPayload-len(s.stage))
+		s.stage = append(s.stage, (*bufs)[0][:n]...)
+		skip(bufs, n)
+	}
+	return s.stage
+}
+
+// skip consumes n bytes of the first buffer.
+func skip(bufs *net.Buffers, n int) {
+	if (*bufs)[0] = (*bufs)[0][n:]; len((*bufs)[0]) == 0 {
+		(*bufs)[0] = nil
+		*bufs = (*bufs)[1:]
+	}
+}
+
+// closeNotify seals a close_notify alert, for flush. No data may follow.
+func (s *tlsStream) closeNotify() { _ = s.conn.CloseWrite() }
