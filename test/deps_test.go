@@ -68,7 +68,7 @@ var exactly = map[string][]string{
 	"xdr/nfs3":                    {"xdr"},
 	"xdr/mount3":                  {"xdr"},
 	"xdr/rpcbind":                 {"xdr"},
-	"transport/gss":               nil,
+	"transport/gss":               {"transport", "xdr", "xdr/oncrpc"},
 	"nfsserver/portmap":           {"transport", "xdr", "xdr/rpcbind"},
 	"nfsserver/nlm":               {"nfsserver", "rpcrdma/mem", "transport", "xdr", "xdr/nlm4", "xdr/nsm", "xdr/rpcbind"},
 	"xdr/nlm4":                    {"xdr"},

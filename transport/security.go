@@ -58,15 +58,16 @@ type Secured struct {
 	Service Service
 	Control uint32 // kind of control message; 0: data
 
-	Parts [][]byte // scratch
-	Token []byte   // scratch
-	Word  [4]byte  // scratch
+	Parts  [][]byte // scratch
+	Token  []byte   // scratch
+	Sealed []byte   // scratch
+	Word   [4]byte  // scratch
 }
 
 // clear ends the use for one call, and keeps the scratch memory.
 func (s *Secured) clear() {
 	clear(s.Parts[:cap(s.Parts)])
-	*s = Secured{Parts: s.Parts[:0], Token: s.Token[:0]}
+	*s = Secured{Parts: s.Parts[:0], Token: s.Token[:0], Sealed: s.Sealed[:0]}
 }
 
 // covers reports whether the call's arguments and results are protected.
@@ -82,8 +83,8 @@ type Protection interface {
 	Verifier(s *Secured) []byte
 	// Reserve appends to e the protected body's start, before arguments or results.
 	Reserve(s *Secured, e *xdr.Encoder)
-	// Seal protects the bytes and items in e after offset at, where Reserve was called. It copies
-	// items only to encrypt them, into one buffer from m.
+	// Seal protects the bytes and items in e after offset at, where Reserve was called. Long ones
+	// are encrypted into one buffer from m, which becomes an item; nothing else copies items.
 	Seal(s *Secured, e *xdr.Encoder, at int, m Memory) error
 	// Open checks the rest of d and resets d to the plain arguments or results, which may be
 	// decrypted in place.
@@ -139,6 +140,8 @@ type Session interface {
 
 // A Control sends control messages over the connection of an attempt.
 type Control interface {
+	// Program returns the attempt's program and version.
+	Program() (prog, vers uint32)
 	// Control calls procedure 0 of the attempt's program once, with the credential's body cred and
 	// a verifier of AUTH_NONE, and returns a copy of the reply's verifier.
 	Control(ctx context.Context, cred []byte, args xdr.Marshaler, res xdr.Unmarshaler, maxReply int) (oncrpc.OpaqueAuth, error)

@@ -5,7 +5,6 @@ package transport
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +49,7 @@ func (k *outCall) attemptSecured(ctx context.Context, l clientConn, until time.T
 		s.conn, s.until = l, until
 		if err := s.session.Begin(ctx, k, until, &s.state); err != nil {
 			s.endAttempt()
-			return k.beginError(ctx, until, err)
+			return beginError(ctx, err)
 		}
 		err := k.attemptOnce(ctx, l, until)
 		again := s.session.End(&s.state, err)
@@ -61,13 +60,17 @@ func (k *outCall) attemptSecured(ctx context.Context, l clientConn, until time.T
 	}
 }
 
-// beginError returns Begin's error, or errNoAnswer if the attempt's time ended Begin.
-func (k *outCall) beginError(ctx context.Context, until time.Time, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && passed(until) {
+// beginError returns Begin's error, or errNoAnswer if the attempt's time ended Begin's wait for
+// room in the window: earlier calls have no answer. A UserError has its own cause.
+func beginError(ctx context.Context, err error) error {
+	if err == context.DeadlineExceeded && ctx.Err() == nil {
 		return errNoAnswer
 	}
 	return err
 }
+
+// Program implements Control.
+func (k *outCall) Program() (prog, vers uint32) { return k.proc.Prog, k.proc.Vers }
 
 // Control implements Control with a call of its own. Nothing is retransmitted: a mechanism may
 // refuse a token that it has seen.

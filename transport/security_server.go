@@ -16,7 +16,6 @@ type callSecurity struct {
 	control *Procedure        // replaces procedure 0
 	verf    oncrpc.OpaqueAuth // of the reply; Body aliases state's scratch memory
 	results int               // offset of the plain results in the reply
-	small   []byte            // for short sealed results; kept for later calls
 }
 
 func (s *callSecurity) clear() {
@@ -124,30 +123,12 @@ func (c *Call) send() {
 	s := &c.secure.state
 	if s.covers() {
 		c.moveLarge()
-		if s.By.Seal(s, &c.res, c.secure.results-sealedStart, (*sealMemory)(c)) != nil {
+		if s.By.Seal(s, &c.res, c.secure.results-sealedStart, c) != nil {
 			c.via.drop(c)
 			return
 		}
 	}
 	c.via.reply(c)
-}
-
-// A sealMemory is a Call that supplies memory for its own sealed results.
-type sealMemory Call
-
-// smallSealed is enough for the results in the duplicate request cache, so that replaying one never
-// waits for the budget.
-const smallSealed = 4 << 10
-
-// Buffer implements Memory.
-func (c *sealMemory) Buffer(n int) []byte {
-	if n > smallSealed {
-		return (*Call)(c).Buffer(n)
-	}
-	if c.secure.small == nil {
-		c.secure.small = make([]byte, smallSealed)
-	}
-	return c.secure.small[:n]
 }
 
 // sealedStart is what Protection.Reserve appends: a length and a sequence number.

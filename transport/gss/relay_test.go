@@ -1,0 +1,253 @@
+// Connections through a relay: retransmission, replay, and forged replies.
+
+package gss
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
+	"github.com/nfsrdma/nfsrdma/transport"
+)
+
+// A relay passes a TCP connection's bytes and can cut it. It records the client's bytes.
+type relay struct {
+	l        net.Listener
+	to       string
+	mu       sync.Mutex
+	conns    []net.Conn
+	recorded [][]byte       // the client's bytes by connection
+	change   func(b []byte) // of the server's bytes, if not nil
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must.Succeed(t, err)
+	r := &relay{l: l, to: to}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			r.mu.Lock()
+			i := len(r.recorded)
+			r.conns, r.recorded = append(r.conns, in, out), append(r.recorded, nil)
+			r.mu.Unlock()
+			all.Go(func() { r.pass(in, out, i) })
+			all.Go(func() { r.pass(out, in, -1) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		r.cut()
+		all.Wait()
+	})
+	return r
+}
+
+func (r *relay) pass(from, to net.Conn, record int) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		r.mu.Lock()
+		if record >= 0 {
+			r.recorded[record] = append(r.recorded[record], buf[:n]...)
+		} else if r.change != nil {
+			r.change(buf[:n])
+		}
+		r.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns = nil
+}
+
+// calls returns the recorded messages of a connection.
+func (r *relay) calls(i int) (msgs [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for b := r.recorded[i]; len(b) >= 4; {
+		n := int(binary.BigEndian.Uint32(b) &^ (1 << 31))
+		msgs, b = append(msgs, b[4:4+n]), b[4+n:]
+	}
+	return msgs
+}
+
+// TestRetransmission: a call under which the connection is cut runs once, keeps its XID, gets a new
+// number, and its recorded copies are worthless.
+func TestRetransmission(t *testing.T) {
+	conformance.Proves(t, "R2203-038", "R2203-039")
+	for _, service := range services {
+		r := newRig(t, tcp, nil)
+		proxy := newRelay(t, r.addr)
+		c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+		must.Succeed(t, err)
+		defer c.Close()
+		as := r.users().Auth("alice", service)
+		must.Succeed(t, add(bg, c, as))
+		out := words{0}
+		done := make(chan error, 1)
+		go func() { done <- c.CallAs(bg, as, testProc(tHold), nil, &out, nil, 0) }()
+		<-r.entered
+		proxy.cut()
+		must.Become(t, "another connection with the call", func() bool {
+			proxy.mu.Lock()
+			defer proxy.mu.Unlock()
+			return len(proxy.recorded) == 2 && len(proxy.recorded[1]) > 0
+		})
+		close(r.hold)
+		if err := <-done; err != nil || out[0] != 1 || r.runs.Load() != 1 {
+			t.Errorf("service %d: %d, %v, ran %d times, want once", service, out[0], err, r.runs.Load())
+		}
+		before, after := proxy.calls(0), proxy.calls(1)
+		first, second := before[len(before)-1], after[0]
+		if !bytes.Equal(first[:4], second[:4]) || bytes.Equal(first[36:44], second[36:44]) {
+			t.Errorf("service %d: calls %x and %x, want one XID and two numbers", service, first[:48], second[:48])
+		}
+		p := r.hand()
+		p.xid = 1 << 30
+		for _, msg := range append(before[1:], after...) {
+			p.dropped("a recorded call", msg)
+		}
+		if n := r.runs.Load(); n != 1 {
+			t.Errorf("service %d: recorded calls ran: %d", service, n)
+		}
+	}
+}
+
+// TestStoredReplies: a repeated call gets its stored result, protected anew; another principal does
+// not, nor does another service.
+func TestStoredReplies(t *testing.T) {
+	r := newRig(t, tcp, nil)
+	for _, service := range services {
+		r.runs.Store(0)
+		message := func(p *handPeer, seq uint32, s transport.Service) []byte {
+			h := p.data(seq, s, tCount)
+			h.XID = 777 * uint32(service)
+			return encode(p.sign(h), p.args(s, seq, words{5}.EncodeXDR))
+		}
+		// cut sends a call, and cuts the connection without reading the reply.
+		cut := func(p *handPeer, seq uint32, s transport.Service, runs uint32) {
+			t.Helper()
+			p.send(message(p, seq, s))
+			must.Become(t, "a reply", func() bool { return r.runs.Load() == runs })
+			p.nc.(*net.TCPConn).SetLinger(0)
+			p.nc.Close()
+		}
+		ask := func(p *handPeer, seq uint32, s transport.Service) uint32 {
+			t.Helper()
+			got, res := p.exchangeBytes(message(p, seq, s))
+			p.checkVerifier("COUNT", got, seq)
+			plain := res.Rest()
+			switch s {
+			case transport.ServiceIntegrity:
+				plain = plain[8:12]
+			case transport.ServicePrivacy:
+				sealed, err := p.ctx.Unwrap(plain[4:])
+				must.Succeed(t, err)
+				must.Equal(t, "the number in the results", binary.BigEndian.Uint32(sealed), seq)
+				plain = sealed[4:]
+			}
+			return binary.BigEndian.Uint32(plain)
+		}
+		first := r.handContext("alice")
+		cut(first, 1, service, 1)
+		again := r.hand()
+		again.ctx, again.handle = first.ctx, first.handle
+		must.Equal(t, "the repeated one", ask(again, 2, service), 1)
+		for _, row := range []struct {
+			user    string
+			service transport.Service
+			want    uint32
+		}{{"alice", service, 1}, {"bob", service, 2}, {"alice", services[int(service)%3], 3}} {
+			again.nc.(*net.TCPConn).SetLinger(0)
+			again.nc.Close()
+			again = r.handContext(row.user)
+			if got := ask(again, 3, row.service); got != row.want {
+				t.Errorf("service %d: repeated by %+v: run %d, want %d", service, row, got, row.want)
+			}
+		}
+	}
+}
+
+// TestForgedReplies: each changed bit of a reply makes the call fail, or its denial be tried once.
+func TestForgedReplies(t *testing.T) {
+	conformance.Proves(t, "R2203-021", "R2203-041")
+	for _, service := range services {
+		for off := 8; off < 100; off++ {
+			if service == transport.ServiceNone && off >= 4+24+32 {
+				break // the results are not protected
+			}
+			r := newRig(t, tcp, nil)
+			proxy := newRelay(t, r.addr)
+			c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+			must.Succeed(t, err)
+			as := r.users().Auth("alice", service)
+			must.Succeed(t, add(bg, c, as))
+			forged := false
+			proxy.mu.Lock()
+			proxy.change = func(b []byte) {
+				if off < len(b) {
+					b[off], forged = b[off]^1, true
+				}
+			}
+			proxy.mu.Unlock()
+			if err := add(bg, c, as); err == nil && forged {
+				t.Errorf("service %d: a reply with a changed byte %d is taken", service, off)
+			}
+			c.Close()
+		}
+	}
+}
+
+// TestForgedCreation: a reply with a wrong verifier, window or token makes no context.
+func TestForgedCreation(t *testing.T) {
+	conformance.Proves(t, "R2203-021")
+	r := newRig(t, tcp, nil)
+	size := 4 + 24 + 32 + 4 + 16 + 12 + 4 + 32
+	for off := 4 + 12; off < size; off++ {
+		proxy := newRelay(t, r.addr)
+		proxy.change = func(b []byte) {
+			if len(b) == size {
+				b[off] ^= 1
+			}
+		}
+		c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+		must.Succeed(t, err)
+		g := r.users()
+		err = add(bg, c, g.Auth("alice", 1))
+		handle := off >= 4+24+32+4 && off < 4+24+32+4+16 // not covered by a MIC: the server does not know it
+		minor := off >= 4+24+32+4+16+4 && off < 4+24+32+4+16+8
+		if err == nil && !minor && !handle {
+			t.Errorf("a context from a reply with a changed byte %d", off)
+		}
+		if handle && err == nil {
+			t.Errorf("a call with a changed handle (byte %d) is served", off)
+		}
+		c.Close()
+	}
+}
