@@ -25,13 +25,6 @@ type Config struct {
 	sendGrace time.Duration // time for a cancelled call to leave a stuck queue; 0: sendGrace
 }
 
-// Defaults and limits of Config.
-const (
-	DefaultCredits  = 128
-	defaultMaxChunk = 2 << 20
-	MostCredits     = 4096 // upper limit for Config's credits
-)
-
 func (cfg *Config) setDefaults() {
 	if cfg.Credits <= 0 {
 		cfg.Credits = DefaultCredits

@@ -8,24 +8,9 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/chunks"
 	"github.com/nfsrdma/nfsrdma/rnic"
-)
-
-// Constants of every Conn.
-const (
-	recvSlack    = 8                // receives beyond the credits, for dropped messages
-	stallTick    = 10 * time.Second // interval of the stall check
-	stallTicks   = 6                // this many ticks without progress in a row end the connection
-	drainTimeout = time.Second      // for replies in flight when Close is called
-	// sendGrace is the time for a cancelled call to leave the send queue while the peer takes
-	// nothing.
-	sendGrace = 5 * time.Second
-	// minProgress is the number of bytes a peer must move within stallTicks, or within sendGrace,
-	// to count as alive.
-	minProgress = 16 << 10
 )
 
 // A Conn is one RPC-over-RDMA connection, requester and responder at once (RFC 8167): each

@@ -29,16 +29,6 @@ const (
 // unsaidInlineSize is the size for a peer that declares none (RFC 8166 §3.3.3).
 const unsaidInlineSize = 1024
 
-// DefaultInlineSize is our inline size where Config sets none. Between two peers running this
-// package it lets a READ or WRITE of 8 KiB, a database page, travel as one Send: without
-// registration, RDMA Read or Write, or invalidation. A larger size would save less, since inline
-// data is copied once more. A receive has a buffer of this size only while it holds a message.
-const DefaultInlineSize = 12 << 10
-
-// linuxInlineSize is Linux's inline size: Linux may send that many bytes regardless of our declared
-// size.
-const linuxInlineSize = 4096
-
 // PrivateData is one side's declaration at connection set-up.
 type PrivateData struct {
 	RemoteInvalidate bool // every STag of that side may be invalidated by Send with Invalidate

@@ -341,9 +341,6 @@ type pendingCalls struct {
 	n          int
 }
 
-// firstBuckets is the first size of the table.
-const firstBuckets = 16
-
 func (p *pendingCalls) init(n int) {
 	size := 1
 	for size < 2*n {

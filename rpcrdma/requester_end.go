@@ -99,9 +99,6 @@ func (rq *requester) releaseLate(k *Call) {
 	}
 }
 
-// maxStandIn is the largest memory, in bytes, replaced for an abandoned call.
-const maxStandIn = 4 << 20
-
 // standIn ends the peer's access to the caller's memory, but keeps the STags valid. The responder
 // cannot learn that the call was given up: it writes its result to our buffers, and reads copies of
 // the caller's items from them. A stale STag would end the connection, and all other calls with it.

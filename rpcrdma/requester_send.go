@@ -10,9 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// maxItems is the limit for a message's items that travel as chunks.
-const maxItems = 32
-
 // prepare builds the header, the SGL and the exposed memory for a call. The peer knows none of it
 // before the call is posted, so after an error only the memory needs to be released.
 // chunks.PlanCall chooses between the forms, with these consequences:

@@ -15,13 +15,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Bounds of FatalCalls.
-const (
-	fatalMax       = 1024            // for all clients
-	fatalPerClient = 64              // for one address
-	fatalLife      = 2 * time.Minute // a requester that replays does so at once
-)
-
 // FatalCalls records calls that ended their connection because the requester refused one of their
 // RDMA Reads or Writes. A requester that reconnects replays them with the same XID, and would lose
 // that connection too. So the first replay is answered ERR_CHUNK (RFC 8166 §4.5.3 [R8166-166]). One

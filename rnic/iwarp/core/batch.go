@@ -9,19 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// Bounds of a batch.
-const (
-	MaxPieces    = 512       // ranges of one batch, below writev's limit (IOV_MAX is 1024)
-	batchBytes   = 256 << 10 // a larger batch only delays its first byte by more CRCs
-	batchScratch = 24 << 10  // the FPDUs' length, headers, padding and CRC
-	smallScratch = 1 << 10   // the same for a batch of few FPDUs
-	fpduScratch  = 64        // one FPDU's largest scratch memory
-	inlineMax    = 192       // a smaller payload is cheaper to copy than to point at
-	// aheadBytes is the payload requested from a Source at once, to the end of an FPDU: the kernel
-	// cannot preempt a goroutine inside a system call.
-	aheadBytes = 128 << 10
-)
-
 // A batch is a list of byte ranges that leave in order: headers and trailers from its scratch
 // memory, payload in the work request's memory. The batch is reused, so building it allocates
 // nothing.

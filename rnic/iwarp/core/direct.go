@@ -12,6 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
+// A directPlacement is a checked segment with an incomplete payload. The receive loop owns it.
+//
 // With markers off, a large segment is checked as soon as its header is here. The payload received
 // so far is placed, and scattered reads fetch the rest: payload into its memory, later bytes into
 // the receive buffer. Each of these reads checks the memory again, borrows it, and takes only the
@@ -27,15 +29,6 @@ import (
 // before the CRC, computed as they arrive, has been checked (RFC 5044 §6 [R5044-083]): there is no
 // completion and no next segment. A wrong CRC ends the stream, and the region's content from that
 // offset on is undefined, as RFC 5040 leaves it after any error.
-const (
-	directMin = 16 << 10 // below this, one read of many FPDUs and a copy are cheaper
-	bulkPause = 4        // this many small FPDUs in a row end the expectation of large ones
-
-	// headMax is the largest number of bytes in an FPDU before its payload.
-	headMax = mpa.LengthLen + ddp.UntaggedLen
-)
-
-// A directPlacement is a checked segment with an incomplete payload. The receive loop owns it.
 type directPlacement struct {
 	// open is set by begin and ends with endDirect, or Discard. Between them the receive loop
 	// repeats Borrow, a read of the socket, and Return until got is n; then Consume sees the

@@ -71,10 +71,6 @@ type unreportedReads struct {
 	bytes uint64 // of Read Responses
 }
 
-// maxUnreported limits finished Reads not yet reported: goroutines waiting for these Reads, or for
-// room for further ones, need not wait for a long batch.
-const maxUnreported = 16
-
 // An inboundRead is our Read with the current inbound response.
 type inboundRead struct {
 	e    *entry // nil: no Read

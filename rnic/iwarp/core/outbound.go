@@ -51,9 +51,6 @@ type Outbound struct {
 	stopped bool
 }
 
-// mssEvery is the number of batches between two look-ups of the segment size.
-const mssEvery = 64
-
 // A message is being cut into segments: one of our work requests (e) or the response to a peer's
 // Read (r). No other message's segment goes between its segments (RFC 5041 §5.3 [R5041-067]).
 type message struct {
@@ -103,10 +100,6 @@ func (o *Outbound) Pending() (pieces [][]byte, how WriteMode) {
 	}
 	return o.b.pieces[o.b.at:], WriteMode{Record: o.record}
 }
-
-// sourcedSegment is the smallest FPDU, in bytes, at which a Source pays: with FPDUs of 9 KiB a
-// Source saves a seventh of the server's time.
-const sourcedSegment = 8 << 10
 
 // TakesSources reports whether payload may come from a Source, and pays, because FPDUs are long
 // enough with TCP segments of mss bytes.

@@ -8,9 +8,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// stagingBytes is a batch's largest payload: its last FPDU may begin just below batchBytes.
-const stagingBytes = batchBytes + 64<<10
-
 // stagingBuffers are few and reused at once, so that the processor's cache holds the current one.
 // Hence a Source's payload is read into such a buffer just before it is sent, not earlier into
 // separate memory.

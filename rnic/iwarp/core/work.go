@@ -99,12 +99,6 @@ func (w *Work) Post(wrs []rnic.Posted) (mine bool, err error) {
 	return w.claim(), nil
 }
 
-// Limits of posts held back until the receive loop continues.
-const (
-	maxYieldPosts = 64
-	maxYieldBytes = 32 << 10
-)
-
 // push appends a work request. The caller holds mu and has checked for room.
 func (w *Work) push(p *rnic.Posted) *entry {
 	i := w.sq.Push(p)
