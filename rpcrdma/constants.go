@@ -26,18 +26,19 @@ const (
 
 // Sizes of messages and items, in bytes where nothing else is said.
 const (
-	// DefaultInlineSize is our inline size where Config sets none. 12 KiB: between two peers running
-	// this package a READ or WRITE of 8 KiB, a database page, travels as one Send, without
-	// registration, RDMA Read or Write, or invalidation. A larger size would save less, since inline
-	// data is copied once more. A receive has a buffer of this size only while it holds a message.
+	// DefaultInlineSize is our inline size where Config sets none. 12 KiB: between two peers
+	// running this package a READ or WRITE of 8 KiB, a database page, travels as one Send, without
+	// registration, RDMA Read or Write, or invalidation. A larger size would save less, since
+	// inline data is copied once more. A receive has a buffer of this size only while it holds a
+	// message.
 	DefaultInlineSize = 12 << 10
 
 	// linuxInlineSize is Linux's inline size: Linux may send that many bytes regardless of our
 	// declared size.
 	linuxInlineSize = 4096
 
-	// defaultMaxChunk is Config.MaxPull and MaxReply where they are 0. 2 MiB: twice the largest READ
-	// or WRITE of most clients.
+	// defaultMaxChunk is Config.MaxPull and MaxReply where they are 0. 2 MiB: twice the largest
+	// READ or WRITE of most clients.
 	defaultMaxChunk = 2 << 20
 
 	// maxItems is the number of a call's items that travel as chunks. 32: a Read list of 32 entries
@@ -60,8 +61,8 @@ const (
 	stallTicks = 6
 
 	// minProgress is the number of bytes that a peer must move within stallTicks, or within
-	// sendGrace, to count as alive. 16 KiB: a slow link moves more, and a peer that sends a byte now
-	// and then does not hold memory forever.
+	// sendGrace, to count as alive. 16 KiB: a slow link moves more, and a peer that sends a byte
+	// now and then does not hold memory forever.
 	minProgress = 16 << 10
 
 	// sendGrace is the time for a cancelled call to leave the send queue while the peer takes

@@ -160,9 +160,6 @@ func (l *cmLink) leave() {
 	}
 }
 
-// disconnectTime is how long disconnect waits for the peer's answer; then the CM repeats the DREQ.
-const disconnectTime = 2 * time.Second
-
 // disconnect notifies the peer of the end, and waits for its answer.
 func (l *cmLink) disconnect(ctx context.Context, done <-chan struct{}) {
 	if l == nil {

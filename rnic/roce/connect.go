@@ -12,16 +12,12 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/mad"
 )
-
-// connectTimeout is Connect's default timeout, for a DeviceConfig without one.
-const connectTimeout = 10 * time.Second
 
 var errPrivateData = fmt.Errorf("roce: at most %d bytes of private data", privateDataMax)
 
@@ -155,9 +151,6 @@ func resolve(ctx context.Context, addr string) (netip.AddrPort, error) {
 	}
 	return netip.AddrPortFrom(at.Unmap(), uint16(n)), nil
 }
-
-// localTries is the number of loopback addresses to try after an address with a used port.
-const localTries = 8
 
 // spareNet contains the loopback addresses to try.
 var spareNet = netip.MustParsePrefix("127.64.0.0/10")

@@ -32,25 +32,9 @@ type connStateFile struct {
 	conns map[*cm.Conn]cm.Former // guarded by mu
 }
 
-// The pause after a write is statePauseShare times the write's duration, from minStatePause to
-// maxStatePause: each write contains all connections, and peers can open and close some at any
-// rate.
-const (
-	statePauseShare = 10
-	minStatePause   = 20 * time.Millisecond
-	maxStatePause   = time.Second
-)
-
 func newConnStateFile(path string) *connStateFile {
 	return &connStateFile{path: path, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), conns: make(map[*cm.Conn]cm.Former)}
 }
-
-// maxStateConns bounds a file's connections, and keptSize the bytes read: a connection's text is
-// shorter than 160 bytes.
-const (
-	maxStateConns = 1 << 16
-	maxStateFile  = 160 * maxStateConns
-)
 
 // recordConns starts recording the port's connections in a directory, and ends connections left
 // there by another process. The caller holds mu.

@@ -27,10 +27,6 @@ type control struct {
 	state    *connStateFile // nil: connections are not recorded
 }
 
-// maxOut bounds the datagrams queued while the socket is full: peers can trigger a datagram by each
-// datagram that they send.
-const maxOut = 1024
-
 // guid identifies this process run: peers drop connections to an earlier run.
 var guid = random64()
 

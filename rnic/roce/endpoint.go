@@ -71,9 +71,6 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 // services maps package rnic's services to those in packets.
 var services = [...]packet.Service{rnic.RC: packet.RC, rnic.UC: packet.UC, rnic.UD: packet.UD}
 
-// qpnTries is the number of random QPNs to try: few are taken.
-const qpnTries = 16
-
 // bind gives the endpoint a QPN on a local address's port, in INIT.
 func (e *endpoint) bind(local netip.Addr, qkey uint32) (*binding, error) {
 	e.mu.Lock()

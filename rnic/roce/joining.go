@@ -29,13 +29,6 @@ func newJoinMonitor(local netip.Addr) joinMonitor {
 	return joinMonitor{safe: local.IsLoopback() || local.Is6()}
 }
 
-// After every joinedCounted packets, joining ends if more than one in joinedLost was
-// retransmitted.
-const (
-	joinedCounted = 1024
-	joinedLost    = 4
-)
-
 // mustTravelAlone counts a packet about to leave, and reports whether it MUST travel alone.
 func (j *joinMonitor) mustTravelAlone(w udp.Wire, s rnic.Service, again bool) bool {
 	switch {

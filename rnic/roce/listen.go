@@ -71,9 +71,6 @@ func (p *provider) Listen(s rnic.Service, _, addr string) (rnic.Listener, error)
 	return l, nil
 }
 
-// followTime is the interval between checks for new addresses.
-const followTime = 5 * time.Second
-
 // followAddrs listens on new and freed addresses until the listener is closed.
 func (l *listener) followAddrs(all netip.Addr) {
 	tick := time.NewTicker(followTime)

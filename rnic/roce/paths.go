@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
@@ -43,14 +42,6 @@ func (p path) limits() bool { return p.most != 0 && p.until > now() }
 
 // acceptsRepeat reports whether an equal request is accepted.
 func (p path) acceptsRepeat() bool { return p.refused != 0 && p.refused > now() }
-
-const (
-	pathTime = core.Instant(10 * time.Minute)
-
-	// maxPaths bounds the peers. Requests add peers, and anybody can forge requests, so peers
-	// without a limit are dropped first.
-	maxPaths = 1024
-)
 
 // shorter returns the path MTU to try if packets with n bytes are lost. 1024 fits Ethernet and
 // tunnels in Ethernet. Each step between 1024 and jumbo frames would cost a stall.

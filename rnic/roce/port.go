@@ -264,9 +264,6 @@ func connMTU(n int) int {
 	return 256 // the smallest MTU; if even 256 is too large, a send fails
 }
 
-// ethernetMTU is the assumed MTU of an interface that was not found.
-const ethernetMTU = 1500
-
 func linkMTU(addr netip.Addr) int {
 	list, err := net.Interfaces()
 	if err != nil {

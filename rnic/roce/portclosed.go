@@ -14,10 +14,6 @@ type closedPortReport struct {
 	bth [packet.BTHLen]byte
 }
 
-// maxClosedPortReports bounds the queue: anyone can forge any number of reports, and an occasional
-// report suffices for a QP.
-const maxClosedPortReports = 16
-
 // reportClosedPort queues a report. Any goroutine that sends or receives may call it.
 func (t *port) reportClosedPort(to netip.AddrPort, datagram []byte) {
 	r := closedPortReport{to: to.Addr().Unmap()}

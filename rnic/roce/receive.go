@@ -32,10 +32,6 @@ type receiver struct {
 	held    bool        // this receiver holds the turn to transmit
 }
 
-// packetsPerTurn is how many packets to handle before sending the results. So a peer with its whole
-// window in one batch can continue sending while later turns are handled.
-const packetsPerTurn = 32
-
 // receiveLoop handles packets until the socket is closed.
 func (t *port) receiveLoop(w udp.Receiver) {
 	r := &receiver{t: t, wire: w}

@@ -19,12 +19,6 @@ const UDPPort = 4791
 
 func init() { rnic.Register(Name, Open) }
 
-// Default read queue depths. IRD costs memory for each QP, ORD does not.
-const (
-	defaultIRD = 16
-	defaultORD = 128
-)
-
 // Options has this provider's own Device options.
 type Options struct {
 	// Port is both ends' UDP port; 0: UDPPort, the only one that other implementations use.
@@ -75,9 +69,6 @@ func OpenWith(cfg rnic.DeviceConfig, o Options) *rnic.Device {
 	return rnic.NewDevice(&provider{cfg: cfg, opt: o})
 }
 
-// defaultHandshakes is the default limit of connection requests waiting for Accept.
-const defaultHandshakes = 256
-
 // depth limits a read queue depth; unset is the value for 0.
 func depth(n, unset int) int {
 	if n <= 0 {
@@ -85,9 +76,6 @@ func depth(n, unset int) int {
 	}
 	return min(n, core.MaxOutstandingReads)
 }
-
-// privateDataMax is the space in rdma_cm's REQ after the 36 bytes with the IP addresses.
-const privateDataMax = 56
 
 // Caps returns the provider's capabilities.
 func (p *provider) Caps() rnic.Caps {

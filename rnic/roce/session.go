@@ -15,19 +15,6 @@ type session struct {
 	private  []byte
 }
 
-// Default parameters. Our answer timeout is 4.096 µs × 2^localTimeout (67 ms), and seven in a row
-// end a connection. rnrTimer makes a peer wait when no receive is posted (code 12: 0.64 ms).
-//
-// The peer gets the longer peerTimeout (268 ms): a peer need not double its timeout as this package
-// does, and this process, unlike an adapter, can stall for a moment.
-const (
-	localTimeout = 14
-	peerTimeout  = 16
-	retryCount   = 7
-	rnrRetry     = 7
-	rnrTimer     = 12
-)
-
 // sendsCredits reports whether a peer's acknowledges carry its receive count. A shared receive
 // queue's count belongs to no single QP.
 func sendsCredits(peer *cm.QP) bool { return peer.FlowControl && !peer.SRQ }

@@ -6,18 +6,10 @@ import (
 	"container/heap"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/roce/core"
 )
-
-// keepalive is how long a peer may be silent before a probe.
-const keepalive = core.Instant(15 * time.Second)
-
-// doubtAfter is the number of consecutive overdue answers, about half a second, before the CM
-// asks whether the peer knows the connection.
-const doubtAfter = 3
 
 // timers is a heap of endpoints by time of their next check. If a deadline moves later, as after
 // each acknowledge, the heap stays unchanged until the old deadline expires, so steady traffic

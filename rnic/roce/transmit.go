@@ -40,15 +40,6 @@ type transmitter struct {
 	end     int
 }
 
-const (
-	// quantum is the number of packets that a QP sends in a row.
-	quantum = 15
-
-	// inlineBatches is the number of batches that a poster sends before handing over to the service
-	// loop.
-	inlineBatches = 16
-)
-
 // add appends an endpoint to the ready list unless the endpoint is in the list. The caller holds
 // mu.
 func (x *transmitter) add(e *endpoint) {

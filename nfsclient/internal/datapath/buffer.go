@@ -9,9 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// minBuffer is the smallest buffer in bytes: one buffer takes many small writes to a page.
-const minBuffer = 4 << 10
-
 // A buffer is memory for written data or read-ahead. Extents, WRITEs in flight, copying readers,
 // and Views share a buffer. The last user returns it to the pool.
 type buffer struct {

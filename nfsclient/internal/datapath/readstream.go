@@ -12,12 +12,6 @@ type readStream struct {
 	used   uint64 // the Handle's clock at the last read
 }
 
-const (
-	sequential  = 3         // consecutive reads that make a reader sequential
-	firstWindow = 128 << 10 // first read-ahead in bytes, at least
-	reorder     = 4         // reads may be out of order by this many read lengths
-)
-
 // find returns the stream for a read of n bytes at off. Without a match it replaces the least
 // recently used stream.
 //

@@ -10,10 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// maxOps bounds the WRITEs in flight for one file. There is no bound for all files together, so
-// that a file with slow WRITEs does not delay others.
-const maxOps = 32
-
 // A writeOp is a WRITE in flight. Its data does not change until the reply. Newer data may have
 // replaced parts of its range meanwhile.
 type writeOp struct {

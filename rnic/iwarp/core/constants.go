@@ -24,7 +24,8 @@ const (
 	smallScratch = 1 << 10
 
 	// fpduScratch is the most scratch memory of one FPDU with payload, without copied payload. 64:
-	// length, header, padding and CRC are below 40. An atomic operation's body is as copied payload.
+	// length, header, padding and CRC are below 40. An atomic operation's body is as copied
+	// payload.
 	fpduScratch = 64
 
 	// inlineMax is the longest payload that is copied. 192: to point at a shorter one costs more.

@@ -8,10 +8,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// portClosedLimit is how long the network must refuse a peer's packets before the QP ends: a
-// firewall refuses them for a moment while its rules are loaded.
-const portClosedLimit Instant = 1e9
-
 // PortClosed handles an ICMP report that a packet's port is closed; datagram is the quoted part of
 // that packet. It returns the packet's QP, which may have ended, or nil. An ICMP report is easily
 // forged, but must match the QPN and PSN of an unanswered request, and an attacker who sees these

@@ -11,10 +11,6 @@ type notifying struct {
 	last Instant // when the latest CNP became due; 0: never
 }
 
-// cnpInterval is the minimum time between two CNPs of a QP: marks at shorter intervals report the
-// same congestion.
-const cnpInterval Instant = 50e3
-
 // cnpReserved is the number of reserved bytes after a CNP's BTH.
 const cnpReserved = 16
 

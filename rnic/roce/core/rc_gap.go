@@ -23,29 +23,6 @@ type gap struct {
 	repeats  uint8   // NAKs sent again
 }
 
-// Packets overtake each other in the network, mostly by few positions. So the QP reports a gap
-// after nakAfter out-of-order requests (RFC 5681 §3.2 uses the same number) or after nakDelay,
-// which is shorter than a requester's timeout.
-const (
-	nakAfter         = 3
-	nakDelay Instant = 300e3
-)
-
-// The QP repeats the NAK after nakRepeat, and doubles the interval each time. After maxRepeats
-// repetitions, 6.3 s in all, the QP ends if the peer is alive. By then the peer's timer has expired
-// at least twice: Linux's timer runs for 0.5 to 2.1 s. From the repetition probeAfter on the QP
-// probes the peer.
-const (
-	nakRepeat  Instant = 100e6
-	maxRepeats uint8   = 5
-	probeAfter uint8   = 3
-)
-
-// leftWithin limits how far ahead of the expected PSN a request can be to end the QP. rxe has at
-// most 128 PSNs in flight. Without a limit an attacker who knows only the QPN could end the QP with
-// a random PSN: half of all PSNs are ahead.
-const leftWithin = 256
-
 // ErrGap ends a QP if its peer does not retransmit missing requests.
 var ErrGap = fmt.Errorf("%w: the peer does not send again what was lost, though it answers", rnic.ErrConnLost)
 

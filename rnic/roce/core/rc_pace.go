@@ -26,16 +26,6 @@ type probing struct {
 	tally tally.Counter // early retransmissions; won: a packet had been lost
 }
 
-// Minimum lateness before a retransmission: minProbe, because a processor busy elsewhere for a
-// moment is no loss; lossyProbe after a recent loss, because another is more likely; firstProbe
-// before any measurement. maxProbes limits the doublings.
-const (
-	minProbe   Instant = 2e6
-	lossyProbe Instant = 500e3
-	firstProbe Instant = 20e6
-	maxProbes          = 5
-)
-
 // probeLate retransmits the oldest packets, at most the smallest window: if a queue in the
 // network has grown, or the peer has stalled, the answer is on its way and nothing is lost.
 func (qp *QP) probeLate(now Instant) {
@@ -104,6 +94,8 @@ func (r *requesting) armProbe(now Instant) {
 	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
+// unitSize is the number of Read packets to request next; 0: wait.
+//
 // A Read is requested in units, each when the window has room: the requester must limit the peer's
 // packets, because the peer gets no acknowledges that show how many get through. Requests end at
 // multiples of a unit, counted from the Read's first packet, or at the Read's end. A careful
@@ -111,13 +103,6 @@ func (r *requesting) armProbe(now Instant) {
 // fewer request packets and fewer UDP messages. A repeated request ends where the first request
 // did, because a peer may answer only within one remembered request (IBA 9.7.5.1), as Linux rxe
 // does.
-const (
-	wideUnit = 64
-	unit     = 16
-	fineUnit = 8
-)
-
-// unitSize is the number of Read packets to request next; 0: wait.
 func (qp *QP) unitSize(e *entry) (count uint32) {
 	r := &qp.req
 	switch {

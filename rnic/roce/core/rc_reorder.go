@@ -9,10 +9,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// reorderWindow is the size of the reorder window, in PSNs; a power of two. Requests further ahead,
-// and duplicates of buffered ones, are dropped, because the peer retransmits dropped requests.
-const reorderWindow = 32
-
 // A reorderBuffer buffers out-of-order requests by PSN. The buffer also shortens retransmission
 // after a loss: the missing packet's acknowledge covers the buffered ones.
 type reorderBuffer struct {

@@ -51,23 +51,8 @@ type requesting struct {
 	portClosedSince Instant     // start of the network's refusing packets; 0: it takes them
 }
 
-// Window sizes, in packets. The largest holds 512 KiB, and at most 256 packets. Next to a TCP
-// connection that keeps a queue full, a connection's share of the link equals its share of the
-// queue. maxWindow is above Linux rxe's 128 packets: 128 small packets were no fair share.
-const (
-	minWindow      = 4
-	initialWindow  = 64
-	maxWindow      = 256
-	maxWindowBytes = 512 << 10
-)
-
 // widest is the largest window for a path MTU. UD has neither.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
-
-// ackReqEvery is the most packets to send before requesting an acknowledge. When the acknowledge
-// arrives, as many packets leave: two UDP messages of maximum length, 15 packets each with the
-// largest path MTU.
-const ackReqEvery = 30
 
 // begin sets the first PSN. credits means that the peer's acknowledges carry credits; the first
 // acknowledge brings them.

@@ -41,13 +41,6 @@ const (
 	shortSent             // the acknowledge of the latest short packet has not come
 )
 
-// After shortAfter and shortEnough, the oldest packet has been lost five times. With this provider
-// at both ends five losses take two seconds.
-const (
-	shortAfter  = 3
-	shortEnough = 2
-)
-
 // tooLong ends the QP if the oldest packet, or its answer's data, is lost because of its length. It
 // reports whether it has ended the QP.
 func (qp *QP) tooLong() bool {
