@@ -116,7 +116,6 @@ func (c *Conn) withdraw(k *Call) bool {
 	return false
 }
 
-// empty takes all work off the waitlist.
 func (l *sendWaitlist) empty() (calls []*Call, requests []*Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

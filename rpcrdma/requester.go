@@ -307,7 +307,6 @@ func (cr *credits) forget(k *Call) bool {
 // 8166 §3.3.1 [R8166-024]).
 func (cr *credits) grant(n uint32) { cr.granted = int(min(n, 1<<30)) }
 
-// release gives one credit back.
 func (cr *credits) release() { cr.inflight-- }
 
 // next gives a credit to the longest waiting Call and returns it, or nil.

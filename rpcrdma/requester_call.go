@@ -233,7 +233,6 @@ func (s callState) String() string {
 // holdsCredit reports whether a call counts as in flight (RFC 8166 §3.3.1).
 func (s callState) holdsCredit() bool { return s >= callCredited && s < callStates }
 
-// givenUp reports whether Do has returned without a reply.
 func (s callState) givenUp() bool { return s == callAbandoned || s == callOrphaned }
 
 // awaitsSend reports whether a goroutine waits for the completion of the call's Send, and for

@@ -21,7 +21,6 @@ func (rq *requester) sendCompleted(index int) {
 	}
 }
 
-// isPending reports whether a call with this XID waits for its reply.
 func (rq *requester) isPending(xid uint32) bool {
 	rq.mu.Lock()
 	defer rq.mu.Unlock()

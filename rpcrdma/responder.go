@@ -56,7 +56,6 @@ func (rs *responder) init(c *Conn) {
 	rs.grant = newGrants(c.cfg.Credits, n)
 }
 
-// at returns the Request of an index.
 func (rs *responder) at(index int) *Request {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

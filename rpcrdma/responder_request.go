@@ -119,7 +119,6 @@ func (r *Request) take(recv *recvCtx) (leads bool) {
 	return true
 }
 
-// inline returns the bytes after the call's header.
 func (r *Request) inline() []byte { return r.recv.buf[r.hdr.Len:r.recv.n] }
 
 // serve gives the complete call to the Handler. Afterwards r may be another call's.
