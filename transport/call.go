@@ -121,6 +121,11 @@ func (c *Call) Buffer(n int) []byte {
 	}
 	c.inside(-1)
 	defer c.inside(1)
+	return c.awaitBuffer(n)
+}
+
+// awaitBuffer asks for a buffer until bufferWait has passed.
+func (c *Call) awaitBuffer(n int) (b []byte) {
 	end := time.Now().Add(bufferWait)
 	for pause := budgetPoll; b == nil && c.Ctx.Err() == nil && time.Now().Before(end); pause = min(2*pause, bufferPause) {
 		time.Sleep(pause)

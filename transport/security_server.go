@@ -123,7 +123,7 @@ func (c *Call) send() {
 	s := &c.secure.state
 	if s.covers() {
 		c.moveLarge()
-		if s.By.Seal(s, &c.res, c.secure.results-sealedStart, c) != nil {
+		if s.By.Seal(s, &c.res, c.secure.results-sealedStart, (*sealMemory)(c)) != nil {
 			c.via.drop(c)
 			return
 		}
@@ -136,11 +136,31 @@ const sealedStart = 8
 
 // moveLarge lets a follower receive while the leader seals or sends a long reply.
 func (c *Call) moveLarge() {
-	if c.leads() && c.standing != standsArrived && recordSize(&c.res) > tcpWindow {
+	if recordSize(&c.res) > tcpWindow {
+		c.handOver()
+	}
+}
+
+// handOver makes a follower the leader if c's goroutine, which runs or has run c, is the leader.
+func (c *Call) handOver() {
+	if c.leads() && c.standing != standsArrived {
 		c.beginRun()
 		c.here.lead.Busy(c.run)
 		c.here = nil
 	}
+}
+
+// A sealMemory is a Call whose procedure has ended, as the Memory for its results.
+type sealMemory Call
+
+// Buffer implements Memory. Other calls do not wait while it waits.
+func (m *sealMemory) Buffer(n int) []byte {
+	c := (*Call)(m)
+	if b := c.via.buffer(c, n); b != nil {
+		return b
+	}
+	c.handOver()
+	return c.awaitBuffer(n)
 }
 
 // ErrNoMemory is Protection.Seal's error if Memory has none.

@@ -165,16 +165,19 @@ func (s *session) Begin(ctx context.Context, via transport.Control, until time.T
 func (s *session) End(sec *transport.Secured, result error) (again bool) {
 	x := sec.By.(*clientContext)
 	x.window.end(sec.Seq)
-	var refused *transport.AuthError
-	if result == nil || !errors.As(result, &refused) {
-		return false
-	}
-	if refused.Stat != oncrpc.GSSCredProblem && refused.Stat != oncrpc.GSSCtxProblem {
+	if result == nil || !contextRefused(result) {
 		return false
 	}
 	x.lost.Store(true)
 	s.user.current.CompareAndSwap(x, nil)
 	return true
+}
+
+// contextRefused reports whether the server wants another context (RFC 2203 §5.3.3.3). After any
+// other denial a new one would not help.
+func contextRefused(result error) bool {
+	var refused *transport.AuthError
+	return errors.As(result, &refused) && (refused.Stat == oncrpc.GSSCredProblem || refused.Stat == oncrpc.GSSCtxProblem)
 }
 
 // context returns the user's context, which it creates or refreshes if necessary.

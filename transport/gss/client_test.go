@@ -57,7 +57,7 @@ func TestConversation(t *testing.T) {
 			if err := add(bg, c, as); err != nil {
 				t.Fatalf("ADD: %v", err)
 			}
-			if got := r.cred.Load(); got.Principal != "alice@TEST" || got.Flavor != oncrpc.FlavorKrb5+oncrpc.Flavor(i) {
+			if got, _ := r.last(); got.Principal != "alice@TEST" || got.Flavor != oncrpc.FlavorKrb5+oncrpc.Flavor(i) {
 				t.Errorf("service %d: the server sees %+v", service, got)
 			}
 			for _, size := range []int{0, 1, 3, 1000, 5000, 70001, 1 << 20} {
@@ -121,8 +121,8 @@ func TestConfigAuth(t *testing.T) {
 		if err := add(bg, c, nil); err != nil {
 			t.Fatalf("ADD: %v", err)
 		}
-		if got := r.cred.Load().Principal; got != "carol@TEST" {
-			t.Errorf("principal %q, want carol@TEST", got)
+		if got, _ := r.last(); got.Principal != "carol@TEST" {
+			t.Errorf("principal %q, want carol@TEST", got.Principal)
 		}
 	})
 }

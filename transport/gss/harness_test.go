@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,10 +50,12 @@ const (
 // A testProgram counts its calls, and notes the last one's Cred.
 type testProgram struct {
 	nulls, runs atomic.Uint32
-	cred        atomic.Pointer[transport.Cred]
-	owner       atomic.Pointer[transport.Owner]
 	entered     chan struct{}
 	hold        chan struct{}
+
+	mu    sync.Mutex
+	cred  transport.Cred
+	owner transport.Owner
 }
 
 func (p *testProgram) program() *transport.Program {
@@ -114,11 +117,18 @@ func (p *testProgram) program() *transport.Program {
 		return &transport.AuthError{Stat: oncrpc.AuthTooWeak}
 	}}
 	return &transport.Program{Name: "TEST", Number: testProg, Version: testVers, Procs: procs, Authorize: func(c *transport.Call) oncrpc.AuthStat {
-		cred, owner := c.Cred, c.Owner
-		p.cred.Store(&cred)
-		p.owner.Store(&owner)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.cred, p.owner = c.Cred, c.Owner
 		return oncrpc.AuthOK
 	}}
+}
+
+// last returns the last call's Cred and Owner.
+func (p *testProgram) last() (transport.Cred, transport.Owner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cred, p.owner
 }
 
 func fill(b []byte) {

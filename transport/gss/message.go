@@ -33,10 +33,10 @@ const windowSize = 512
 
 // Size limits, in bytes.
 const (
-	maxCred       = 400 // RFC 5531 §8.2
-	maxToken      = 64 << 10
-	maxReplyToken = 4 << 10 // in a reply to our client
-	credFixed     = 20      // a credential without its handle
+	maxCred       = 400      // RFC 5531 §8.2
+	maxToken      = 72 << 10 // tickets of Active Directory have at most 64 KiB
+	maxReplyToken = 4 << 10  // in a reply to our client
+	credFixed     = 20       // a credential without its handle
 )
 
 var (

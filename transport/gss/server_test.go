@@ -54,10 +54,11 @@ func TestServices(t *testing.T) {
 		h, d := p.exchange(p.data(seq, service, tAdd), p.args(service, seq, words{40, 2}.EncodeXDR))
 		p.checkVerifier("ADD", h, seq)
 		want := transport.Cred{Flavor: oncrpc.FlavorKrb5 + oncrpc.Flavor(i), UID: 1010, GID: 100, GIDs: []uint32{7}, Principal: "alice@TEST"}
-		if got := *r.cred.Load(); fmt.Sprint(got) != fmt.Sprint(want) {
+		got, owner := r.last()
+		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("service %d: Cred %+v, want %+v", service, got, want)
 		}
-		if owner := *r.owner.Load(); owner.Kind != transport.OwnerRemote {
+		if owner.Kind != transport.OwnerRemote {
 			t.Errorf("service %d: owner %v", service, owner)
 		}
 		rest := d.Rest()

@@ -1,0 +1,7 @@
+// Whether the race detector is on.
+
+//go:build !race
+
+package gss
+
+const raceEnabled = false
