@@ -120,6 +120,16 @@ type Listener interface {
 	Close() error
 }
 
+// A StreamListener is a Listener for connections over streams.
+type StreamListener interface {
+	Listener
+	// Inbound sets a function that replaces each inbound stream before its connection set-up, for
+	// example by a TLS session on it. f runs within the deadline of the set-up, on several
+	// goroutines concurrently. After an error the stream is closed. Streams that came before
+	// Inbound are not replaced.
+	Inbound(f func(net.Conn) (net.Conn, error))
+}
+
 // A ConnRequest is a peer's request to connect. It ends in exactly one call of Accept or Reject.
 type ConnRequest interface {
 	// PrivateData returns the private data of the peer's ULP.

@@ -21,8 +21,15 @@ type plainLink struct {
 }
 
 func (l *plainLink) inline() bool   { return false }
-func (l *plainLink) mss() int       { return fallbackMSS }
 func (l *plainLink) conn() net.Conn { return l.c }
+
+// mss returns the connection's own size, if it has one: FPDUs that fill TLS records.
+func (l *plainLink) mss() int {
+	if c, ok := l.c.(interface{ MSS() int }); ok {
+		return c.MSS()
+	}
+	return fallbackMSS
+}
 
 // read holds the sink while it waits, so the sink lends it no memory as head.
 func (l *plainLink) read(s sink) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type listener struct {
 	done       chan struct{}
 	loop       sync.WaitGroup // acceptLoop, which alone adds to handshakes
 	handshakes sync.WaitGroup
+	inbound    atomic.Pointer[func(net.Conn) (net.Conn, error)] // nil: none
 
 	mu      sync.Mutex
 	closed  error     // cause of the end, set before done is closed; guarded by mu like startup
@@ -104,14 +106,20 @@ func passing(err error) bool {
 // handshake reads the Request of one connection. After a malformed Request the connection is closed
 // with nothing sent (RFC 5044 §7.1.2 [R5044-123]).
 func (l *listener) handshake(c net.Conn, e *list.Element) {
-	f, rest, err := readFrame(c, false)
+	raw := c
+	c, err := l.replaced(c)
+	var f mpa.Frame
+	var rest []byte
+	if err == nil {
+		f, rest, err = readFrame(c, false)
+	}
 	// An initiator waits for the Reply before it sends FPDUs (RFC 5044 §7.1.2): an earlier FPDU
 	// would precede the agreement on its modes.
 	if err == nil && len(rest) > 0 {
 		err = mpa.ErrEarly
 	}
 	if !l.begun(e) || err != nil { // from here on this goroutine alone has c
-		c.Close()
+		raw.Close()
 		return
 	}
 	c.SetDeadline(time.Time{})
@@ -130,6 +138,19 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 		c.Close()
 	}
 }
+
+// replaced returns the connection for MPA.
+func (l *listener) replaced(c net.Conn) (net.Conn, error) {
+	if in := l.inbound.Load(); in != nil {
+		return (*in)(c)
+	}
+	return c, nil
+}
+
+// Inbound implements rnic.StreamListener.
+func (l *listener) Inbound(f func(net.Conn) (net.Conn, error)) { l.inbound.Store(&f) }
+
+var _ rnic.StreamListener = (*listener)(nil)
 
 // begin adds a connection to those in start-up, and closes the oldest if there are too many. It
 // returns nil once the listener is closed.
