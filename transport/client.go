@@ -51,7 +51,8 @@ type ClientConfig struct {
 	ReservedOnly bool
 	// TLS, if set, makes a TLS session on each TCP connection (RPC-with-TLS, RFC 9289), and sends
 	// nothing in clear; a server without TLS is not used. ServerName in it is the name in the
-	// server's certificate; "": the host of the server's address.
+	// server's certificate; "": the host of the server's address. For DialRDMA the session is below
+	// iWARP, a protocol between this package's client and server; RoCE has none.
 	TLS *tls.Config
 	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
 	// device's Dial. It may be nil.

@@ -35,11 +35,10 @@ func DialRDMA(ctx context.Context, dev *rnic.Device, addr string, cfg ClientConf
 // dialProbed returns a connection that has answered a call.
 func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (clientConn, error) {
 	for try := 1; ; try++ {
-		conn, err := rpcrdma.Dial(ctx, dev, c.Addr(), c.cfg.RDMA)
+		l, err := c.dialRDMA(ctx, dev)
 		if err != nil {
 			return nil, err
 		}
-		l := &rdmaClientConn{conn: conn}
 		wait := probeWait
 		if try == probeTries {
 			wait = c.cfg.RetryTimeout
@@ -52,6 +51,18 @@ func (c *Client) dialProbed(ctx context.Context, dev *rnic.Device) (clientConn, 
 			return nil, err
 		}
 	}
+}
+
+// dialRDMA returns a new connection.
+func (c *Client) dialRDMA(ctx context.Context, dev *rnic.Device) (*rdmaClientConn, error) {
+	if c.cfg.TLS != nil {
+		return c.dialRDMAOverTLS(ctx, dev)
+	}
+	conn, err := rpcrdma.Dial(ctx, dev, c.Addr(), c.cfg.RDMA)
+	if err != nil {
+		return nil, err
+	}
+	return &rdmaClientConn{conn: conn}, nil
 }
 
 // probe calls procedure 0 of program 0, which no server has: any reply suffices.
@@ -71,7 +82,10 @@ func (c *Client) probe(ctx context.Context, l clientConn, wait time.Duration) er
 }
 
 // A rdmaClientConn is a Client's RPC-over-RDMA connection.
-type rdmaClientConn struct{ conn *rpcrdma.Conn }
+type rdmaClientConn struct {
+	conn    *rpcrdma.Conn
+	channel Channel // over TLS; in clear otherwise
+}
 
 func (l *rdmaClientConn) close(error) error { return l.conn.Close() }
 

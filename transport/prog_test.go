@@ -202,6 +202,7 @@ var networks = []network{
 		return DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 	}},
 	{"TLS", listenTLS, dialTLS},
+	{"RDMA-TLS", listenRDMATLS, dialRDMATLS},
 }
 
 func listenTCP(s *Server, addr string) (string, chan error, error) {
@@ -220,6 +221,7 @@ func listenRDMA(s *Server, addr string) (string, chan error, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	s.offerRDMATLS(l) // before the first connection
 	done := make(chan error, 1)
 	go func() { done <- s.ServeRDMA(dev, l) }()
 	return l.Addr().String(), done, nil

@@ -52,10 +52,11 @@ type ServerConfig struct {
 	// Security has the flavors besides AUTH_NONE and AUTH_SYS that clients may use.
 	Security []SecurityFlavor
 	// TLS returns the configuration for a new TLS session (RPC-with-TLS, RFC 9289), which a client
-	// begins on a TCP connection. The configuration needs a certificate, and ClientCAs to verify
-	// clients' certificates. Its ClientAuth decides whether clients must have one; by default they
-	// may have none, but an invalid one is refused. The server sets the versions, ALPN and session
-	// tickets. TLS runs in many goroutines concurrently, and must not wait. nil: no TLS.
+	// begins on a TCP connection, also below iWARP. The configuration needs a certificate, and
+	// ClientCAs to verify clients' certificates. Its ClientAuth decides whether clients must have
+	// one; by default they may have none, but an invalid one is refused. The server sets the
+	// versions, ALPN and session tickets. TLS runs in many goroutines concurrently, and must not
+	// wait. nil: no TLS.
 	TLS func() *tls.Config
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer

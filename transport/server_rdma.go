@@ -22,6 +22,7 @@ func (s *Server) ServeRDMA(dev *rnic.Device, l rnic.Listener) error {
 		l.Close()
 		return err
 	}
+	s.offerRDMATLS(l)
 	for {
 		req, err := l.Accept(context.Background())
 		if err != nil {
@@ -76,7 +77,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.peer.init(remote)
 	// Otherwise all connections of a host share a port.
 	if _, ok := req.(rnic.DatagramRequest); !ok {
-		if r.tcp = req.NetConn(); r.tcp != nil {
+		if r.tcp = r.overTLS(req.NetConn()); r.tcp != nil {
 			r.peer.origin.local = addrPortOf(r.tcp.LocalAddr())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -87,7 +88,7 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	t.flush()
 	t.calls.leave(0)
 	t.calls.drain()
-	cfg, hello := serverTLS(t.srv.cfg.TLS())
+	cfg, hello := serverTLS(t.srv.cfg.TLS(), alpnSunRPC)
 	stream := newTLSStream(t.nc, cfg, tls.Server)
 	if err := t.handshake(probe, stream); err != nil {
 		why := hello.reason(err)
@@ -102,9 +103,14 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	stream.before = t.replied.Load()
 	t.stream.Store(stream)
 	t.peer.secure.Store(stream.channel.TLS)
-	t.srv.secured.count(t.peer.channel().Level())
-	t.srv.log.Info("TLS session", auditBurst, append([]any{"peer", t.remote}, t.peer.channel().fields()...)...)
+	t.srv.began(t.remote, stream.channel)
 	return nil
+}
+
+// began counts and logs a session.
+func (s *Server) began(remote net.Addr, c Channel) {
+	s.secured.count(c.Level())
+	s.log.Info("TLS session", auditBurst, append([]any{"peer", remote}, c.fields()...)...)
 }
 
 // auditBurst is the number of sessions logged at once (RFC 9289 §6.1: an audit log of the selected
@@ -158,18 +164,21 @@ const (
 	lingerBytes = 64 << 10
 )
 
+// linger is linger within lingerTime, unless the server shuts down.
+func (t *tcpConn) linger() {
+	t.nc.SetReadDeadline(time.Now().Add(lingerTime))
+	if !t.draining.Load() {
+		linger(t.nc)
+	}
+}
+
 // linger lets the peer read the alert. A socket closed with unread input would reset the
 // connection, and the alert could be lost.
-func (t *tcpConn) linger() {
-	c, ok := t.nc.(interface{ CloseWrite() error })
-	if !ok || c.CloseWrite() != nil {
-		return
+func linger(nc net.Conn) {
+	c, ok := nc.(interface{ CloseWrite() error })
+	if ok && c.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(nc, lingerBytes))
 	}
-	t.nc.SetReadDeadline(time.Now().Add(lingerTime))
-	if t.draining.Load() {
-		return
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(t.nc, lingerBytes))
 }
 
 // repliesWritten corrects replied after a write in a session: it counts the bytes on the wire,
@@ -230,11 +239,11 @@ type helloWatch struct {
 	needsCert      bool // the configuration requires a certificate
 }
 
-// serverTLS returns the configuration for one session, without the parts of cfg that RPC-with-TLS
-// excludes.
-func serverTLS(cfg *tls.Config) (*tls.Config, *helloWatch) {
+// serverTLS returns the configuration for one session of the protocol, without the parts of cfg
+// that RPC-with-TLS excludes.
+func serverTLS(cfg *tls.Config, alpn string) (*tls.Config, *helloWatch) {
 	w := &helloWatch{}
-	cfg = strictTLS(cfg)
+	cfg = strictTLS(cfg, alpn)
 	// A server MUST request the client's identity (RFC 9289 §4.2). Anonymous clients may have
 	// none.
 	if cfg.ClientAuth == tls.NoClientCert {
@@ -246,7 +255,7 @@ func serverTLS(cfg *tls.Config) (*tls.Config, *helloWatch) {
 	w.needsCert = cfg.ClientAuth == tls.RequireAnyClientCert || cfg.ClientAuth == tls.RequireAndVerifyClientCert
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		w.old = !slices.Contains(h.SupportedVersions, tls.VersionTLS13)
-		w.otherALPN = len(h.SupportedProtos) > 0 && !slices.Contains(h.SupportedProtos, alpnSunRPC)
+		w.otherALPN = len(h.SupportedProtos) > 0 && !slices.Contains(h.SupportedProtos, alpn)
 		return nil, nil
 	}
 	return cfg, w
@@ -269,10 +278,10 @@ func (w *helloWatch) reason(err error) TLSFailure {
 
 // strictTLS returns a copy of cfg with the parts that RPC-with-TLS prescribes (RFC 9289 §5). The
 // peer may omit ALPN, as Linux's tlshd does over TCP; another protocol fails the handshake.
-func strictTLS(cfg *tls.Config) *tls.Config {
+func strictTLS(cfg *tls.Config, alpn string) *tls.Config {
 	cfg = cfg.Clone()
 	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS13, tls.VersionTLS13
-	cfg.NextProtos = []string{alpnSunRPC}
+	cfg.NextProtos = []string{alpn}
 	cfg.DynamicRecordSizingDisabled = true
 	if check := cfg.VerifyConnection; check != nil {
 		cfg.VerifyConnection = func(s tls.ConnectionState) error {

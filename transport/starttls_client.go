@@ -26,12 +26,11 @@ const (
 // probeReplyMax is the longest answer to a probe, in bytes.
 const probeReplyMax = 512
 
-// secure makes a TLS session on a new connection. Nothing but the probe is sent in clear. The error
-// is a *TLSError, or ctx's.
-func (cfg *ClientConfig) secure(ctx context.Context, nc net.Conn, addr string) (*tlsStream, error) {
+// secure makes a TLS session on a new connection by handshake. The error is handshake's, or ctx's.
+func secure(ctx context.Context, nc net.Conn, handshake func() (*tlsStream, error)) (*tlsStream, error) {
 	nc.SetDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	stream, err := cfg.handshake(nc, addr)
+	stream, err := handshake()
 	if !stop() && err == nil { // the deadline possibly changes later
 		err = ctx.Err()
 	}
@@ -48,7 +47,7 @@ func (cfg *ClientConfig) secure(ctx context.Context, nc net.Conn, addr string) (
 // dialTLS returns a connection over a TLS session on nc. The connection has answered a call: a
 // server refuses a client's certificate only after the client's part of the handshake.
 func (c *Client) dialTLS(ctx context.Context, nc net.Conn) (clientConn, error) {
-	stream, err := c.cfg.secure(ctx, nc, c.Addr())
+	stream, err := secure(ctx, nc, func() (*tlsStream, error) { return c.cfg.handshake(nc, c.Addr()) })
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -83,12 +82,18 @@ func (l *tcpClientConn) closeNotify() {
 	}
 }
 
-// handshake probes, then does the handshake.
+// handshake probes, then does the handshake. Nothing but the probe is sent in clear. The error is a
+// *TLSError.
 func (cfg *ClientConfig) handshake(nc net.Conn, addr string) (*tlsStream, error) {
 	if err := probeTLS(nc); err != nil {
 		return nil, err
 	}
-	strict, shown := clientTLS(cfg.TLS, addr)
+	return cfg.session(nc, addr, alpnSunRPC)
+}
+
+// session does the handshake for the protocol.
+func (cfg *ClientConfig) session(nc net.Conn, addr, alpn string) (*tlsStream, error) {
+	strict, shown := clientTLS(cfg.TLS, addr, alpn)
 	stream := newTLSStream(nc, strict, tls.Client)
 	if err := stream.handshake(); err != nil {
 		return nil, clientTLSError(err)
@@ -99,8 +104,8 @@ func (cfg *ClientConfig) handshake(nc net.Conn, addr string) (*tlsStream, error)
 
 // clientTLS returns the configuration for a session with the server at addr. *shown is set when the
 // client presents a certificate.
-func clientTLS(cfg *tls.Config, addr string) (strict *tls.Config, shown *bool) {
-	cfg = strictTLS(cfg)
+func clientTLS(cfg *tls.Config, addr, alpn string) (strict *tls.Config, shown *bool) {
+	cfg = strictTLS(cfg, alpn)
 	cfg.ClientSessionCache = nil // so no data before the handshake's end (RFC 9289 §6)
 	if host, _, err := net.SplitHostPort(addr); err == nil && cfg.ServerName == "" {
 		cfg.ServerName = host
@@ -203,10 +208,13 @@ func checkProbeReply(b []byte, xid uint32) error {
 
 // channel returns the current connection's protection.
 func (c *Client) channel() Channel {
-	if l, ok := c.current().(*tcpClientConn); ok {
+	switch l := c.current().(type) {
+	case *tcpClientConn:
 		if s, ok := l.rw.(*tlsStream); ok {
 			return s.channel
 		}
+	case *rdmaClientConn:
+		return l.channel
 	}
 	return Channel{}
 }

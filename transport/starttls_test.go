@@ -255,7 +255,7 @@ func TestProbeWithinSession(t *testing.T) {
 	if err := probeTLS(nc); err != nil {
 		t.Fatalf("probe: %v", err)
 	}
-	cfg, _ := clientTLS(testPKI().mutual, addr)
+	cfg, _ := clientTLS(testPKI().mutual, addr, alpnSunRPC)
 	tc := tls.Client(nc, cfg)
 	if got, want := spaced(answerOf(t, tc, probeBytes())), authDenied(oncrpc.AuthBadCred); got != want {
 		t.Errorf("probe within a session:\n got %s\nwant %s", got, want)

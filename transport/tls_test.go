@@ -15,6 +15,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
 // A testCA signs certificates.
@@ -105,6 +108,17 @@ func listenTLS(s *Server, addr string) (string, chan error, error) {
 func dialTLS(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	cfg.TLS = testPKI().client
 	return DialTCP(ctx, addr, cfg)
+}
+
+// listenRDMATLS is listenRDMA for a server with TLS.
+func listenRDMATLS(s *Server, addr string) (string, chan error, error) {
+	s.cfg.TLS = testPKI().serve
+	return listenRDMA(s, addr)
+}
+
+func dialRDMATLS(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
+	cfg.TLS = testPKI().client
+	return DialRDMA(ctx, iwarp.Open(rnic.DeviceConfig{}), addr, cfg)
 }
 
 // tlsServer serves the test program with the configuration.

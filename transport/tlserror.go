@@ -131,6 +131,8 @@ func tlsFailure(err error) TLSFailure {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
 		errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, ErrClosed):
 		return TLSCutOff
+	case errors.Is(err, errNotRDMA):
+		return TLSProtocol
 	case errors.As(err, &refused):
 		return TLSCertificate
 	case errors.As(err, &invalid):

@@ -6,6 +6,7 @@ package transport
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -140,15 +141,21 @@ func (w *tlsWire) fill() error {
 	return err
 }
 
-// Write stores a record for flush, and fails only during the handshake.
+// errUnwritten means that the peer makes this end answer while it reads nothing.
+var errUnwritten = errors.New("rpc: too many TLS records wait to be sent")
+
+// Write stores a record for flush.
 func (w *tlsWire) Write(b []byte) (int, error) {
 	w.sealed.Add(uint64(len(b)))
 	if w.through {
 		return w.Conn.Write(b)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.out) > 4*tlsBatch {
+		return 0, errUnwritten
+	}
 	w.out = append(w.out, b...)
-	w.mu.Unlock()
 	return len(b), nil
 }
 
@@ -205,14 +212,19 @@ func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
 	}
 }
 
-// Write is writeBuffers for one buffer.
+// Write is writeBuffers for one buffer. It returns the number of sealed bytes, which MUST NOT be
+// written again. After an expired deadline another Write sends the sealed bytes first.
 func (s *tlsStream) Write(b []byte) (int, error) {
-	bufs := net.Buffers{b}
-	_, err := s.writeBuffers(&bufs)
-	if err != nil {
-		return 0, err
+	for rest := b; ; {
+		n := min(len(rest), tlsBatch)
+		if _, err := s.conn.Write(rest[:n]); err != nil {
+			return len(b) - len(rest), err
+		}
+		rest = rest[n:]
+		if _, err := s.flush(); err != nil || len(rest) == 0 {
+			return len(b) - len(rest), err
+		}
 	}
-	return len(b), nil
 }
 
 // portion consumes and returns bytes of bufs that fill records: from the first buffer, or copied
