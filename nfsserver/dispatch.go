@@ -8,7 +8,7 @@ import (
 )
 
 // nfsProgram returns NFS version 3. Inline marks the procedures that often need no disk; each call
-// decides that itself (lanes.go).
+// decides that itself (busyUnlessQuick).
 func (s *Server) nfsProgram() *transport.Program {
 	procs := []transport.Procedure{
 		nfs3.ProcNull:        {Run: null, Inline: true, Idempotent: true},

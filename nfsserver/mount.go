@@ -190,3 +190,24 @@ func (s *Server) export(c *transport.Call) error {
 	res.EncodeXDR(c.Res)
 	return nil
 }
+
+// laneByPath returns the lane for a MNT: the lane of the export at the path's start, before any
+// symbolic link.
+func (s *Server) laneByPath(c *transport.Call) (lane int) {
+	args := *c.Args
+	var a mount3.PathArgs
+	a.DecodeXDR(&args)
+	if args.Err() != nil {
+		return -1
+	}
+	if above := s.table.Load().above(path.Clean(a.Path)); len(above) > 0 {
+		return above[0].e.x.lane
+	}
+	return -1
+}
+
+// mntBusy is the Busy function of MNT, which has no status for a busy server.
+func mntBusy(c *transport.Call) {
+	res := mount3.MntRes{Status: mount3.ErrServerFault}
+	res.EncodeXDR(c.Res)
+}

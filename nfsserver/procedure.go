@@ -1,10 +1,11 @@
-// The path from a call to a handler and back, common to all procedures on objects.
+// The path from a call to a handler and back, common to all procedures on objects: the call's lane,
+// and whether the call may wait.
 
 package nfsserver
 
 import (
+	"encoding/binary"
 	"errors"
-
 	"sync"
 
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -117,5 +118,59 @@ func adaptOpened[A, R any, PA arguments[A], PR results[R]](s *Server, open opene
 		}
 		res.EncodeXDR(c.Res)
 		return nil
+	}
+}
+
+// The longest READ and WRITE, in bytes, for which other calls of the connection wait.
+const (
+	quickRead  = 16 << 10
+	quickWrite = 16 << 10
+)
+
+// laneByHandle returns the lane for an NFS call. Each export is one of the transport's lanes: calls
+// blocked on its disk use no more than the lane's share of the workers. All procedures' arguments
+// begin with a handle, and a procedure uses only the export in that handle. The handle has not been authenticated yet. A call
+// with a forged handle may wait in an export's lane, but the sender learns nothing.
+func (s *Server) laneByHandle(c *transport.Call) (lane int) {
+	args := *c.Args
+	b := args.Opaque(nfs3.FHSize) // no FH, because decoding an FH copies, in each call
+	if args.Err() != nil || len(b) <= handleHeader {
+		return -1
+	}
+	e := s.table.Load().byID[binary.BigEndian.Uint32(b[4:])]
+	if e == nil {
+		return -1
+	}
+	return e.x.lane
+}
+
+// quick reports whether the object's attributes and rights, and a short WRITE to it, need no disk.
+func (q *request) quick() bool {
+	return q.x.info.Quick && (q.x.opt.now == nil || q.x.opt.now.InUse(q.ref))
+}
+
+// busyUnlessQuick is called by procedures before they read the object's attributes. It makes a call
+// busy if the call may wait for a disk or, with needsUser, for a lookup of groups, which may query
+// a directory service.
+func (q *request) busyUnlessQuick(needsUser bool) error {
+	if q.quick() && (!needsUser || q.srv.knowsUser(q.call)) {
+		return nil
+	}
+	return q.call.Busy()
+}
+
+// knowsUser reports whether a call's effective user is known without a lookup.
+func (s *Server) knowsUser(c *transport.Call) bool {
+	owner := s.owner(c)
+	return !s.squash.ManageGIDs && (owner.Kind != transport.OwnerLocal || owner.UID == 0 || s.squash.All)
+}
+
+// busy returns the Busy function of a handler's procedure. It replies with the status
+// NFS3ERR_JUKEBOX, "try the operation with a new XID later" (RFC 1813 §2.6), without attributes.
+func busy[A, R any, PR results[R]](handler[A, R]) func(*transport.Call) {
+	return func(c *transport.Call) {
+		var res R
+		PR(&res).SetStatus(nfs3.ErrJukebox)
+		PR(&res).EncodeXDR(c.Res)
 	}
 }

@@ -1,4 +1,4 @@
-// Reads, writes and syncs contents by cached descriptors.
+// Writes and syncs contents by cached descriptors.
 
 package osfs
 
@@ -10,63 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
 	"golang.org/x/sys/unix"
 )
-
-// ReadAt reads until p is full or the file ends. It checks the caller's permission first, because
-// the descriptor belongs to the server and is shared by all callers.
-func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
-	n, fd, err := f.toRead(&c, &r)
-	if err != nil {
-		return 0, err
-	}
-	defer f.cache.release(n)
-	if off > math.MaxInt64-uint64(len(p)) {
-		return 0, nil // no file has such an offset
-	}
-	done := 0
-	for done < len(p) {
-		// A signal can shorten a read(2), so the loop reads on. The server takes a short ReadAt for
-		// the end of the file.
-		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
-		if err != nil {
-			return done, err
-		}
-		if k == 0 {
-			break
-		}
-		done += k
-	}
-	return done, nil
-}
-
-// toRead checks that c may read r, and returns r's node, with a reference, and a descriptor for
-// reading.
-func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err error) {
-	if n, err = f.acquire(r); err != nil {
-		return nil, -1, err
-	}
-	if err = n.isFile(); err == nil {
-		err = f.mayRead(n, c)
-	}
-	if err == nil {
-		fd, err = f.reader(n)
-	}
-	if err != nil {
-		f.cache.release(n)
-		return nil, -1, err
-	}
-	return n, fd, nil
-}
-
-// isFile returns an error unless n is a regular file: other objects have no content.
-func (n *node) isFile() error {
-	switch n.typ {
-	case nfsserver.TypeReg:
-		return nil
-	case nfsserver.TypeDir:
-		return unix.EISDIR
-	}
-	return unix.EINVAL
-}
 
 // maxWrite returns the largest number of bytes for one write(2). On a mount with "sync" each call
 // waits for the disk, so small pieces would wait more often.

@@ -1,16 +1,79 @@
-// Reads from the page cache that do not wait, so they run on the goroutine that received the call.
+// Reads of contents: waiting, without waiting on the goroutine that received the call, or from the
+// page cache when the reply is sent.
 
 package osfs
 
 import (
+	"errors"
+	"io"
 	"math"
 	"os"
+	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/osfs/internal/eintr"
+	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"golang.org/x/sys/unix"
 )
+
+// ReadAt reads until p is full or the file ends. It checks the caller's permission first, because
+// the descriptor belongs to the server and is shared by all callers.
+func (f *FS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
+	n, fd, err := f.toRead(&c, &r)
+	if err != nil {
+		return 0, err
+	}
+	defer f.cache.release(n)
+	if off > math.MaxInt64-uint64(len(p)) {
+		return 0, nil // no file has such an offset
+	}
+	done := 0
+	for done < len(p) {
+		// A signal can shorten a read(2), so the loop reads on. The server takes a short ReadAt for
+		// the end of the file.
+		k, err := f.pread(n, fd, p[done:], int64(off)+int64(done))
+		if err != nil {
+			return done, err
+		}
+		if k == 0 {
+			break
+		}
+		done += k
+	}
+	return done, nil
+}
+
+// toRead checks that c may read r, and returns r's node, with a reference, and a descriptor for
+// reading.
+func (f *FS) toRead(c *nfsserver.Cred, r *nfsserver.Ref) (n *node, fd int, err error) {
+	if n, err = f.acquire(r); err != nil {
+		return nil, -1, err
+	}
+	if err = n.isFile(); err == nil {
+		err = f.mayRead(n, c)
+	}
+	if err == nil {
+		fd, err = f.reader(n)
+	}
+	if err != nil {
+		f.cache.release(n)
+		return nil, -1, err
+	}
+	return n, fd, nil
+}
+
+// isFile returns an error unless n is a regular file: other objects have no content.
+func (n *node) isFile() error {
+	switch n.typ {
+	case nfsserver.TypeReg:
+		return nil
+	case nfsserver.TypeDir:
+		return unix.EISDIR
+	}
+	return unix.EINVAL
+}
 
 // An atimeRule states when a read changes a file's access time. On a file system with a journal the
 // change can wait for the journal.
@@ -121,4 +184,106 @@ func cached(fd int, off uint64, n int) (all bool, errno unix.Errno) {
 	var have unix.Cachestat_t
 	_, _, errno = unix.Syscall6(unix.SYS_CACHESTAT, uintptr(fd), uintptr(unsafe.Pointer(&where)), uintptr(unsafe.Pointer(&have)), 0, 0, 0)
 	return have.Cache >= pages, errno
+}
+
+var _ nfsserver.LaterReader = (*FS)(nil)
+
+// ReadLater serves only data now in the kernel's memory. It holds no pages, because to look them up
+// would cost as much as to copy them. If the kernel evicts pages before the reply is sent, the
+// reply's read waits for them; tmpfs evicts only to swap.
+func (f *FS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, count int, off uint64) (mem.DeferredRead, error) {
+	if !f.defersReads || off > math.MaxInt64-uint64(count) {
+		return nil, errors.ErrUnsupported
+	}
+	n, fd, err := f.toRead(&c, &r)
+	if err != nil {
+		return nil, err
+	}
+	if !f.inMemory(fd, off, count) || !n.holdDeferred() {
+		f.cache.release(n)
+		return nil, errors.ErrUnsupported
+	}
+	l := deferredReads.Get().(*deferredRead)
+	*l = deferredRead{f, n, fd}
+	return l, nil
+}
+
+// inMemory reports whether a read of a range finds all pages in memory and waits for no disk.
+func (f *FS) inMemory(fd int, off uint64, n int) bool {
+	if f.onlyTmpfs() {
+		return true
+	}
+	all, errno := cached(fd, off, n)
+	return all && errno == 0 && f.keepsAtime(fd) && arrived(fd, off, n)
+}
+
+// arrived reports whether a range's pages, all in the page cache, have been read from the disk: in
+// a readahead the kernel enters pages before it reads them. Pages usually arrive sequentially, so
+// arrived reads only each step's last byte. It also returns false while another process writes to
+// the file, if the file system makes readers wait for that write (XFS).
+func arrived(fd int, off uint64, n int) bool {
+	var b [1]byte
+	for at := 0; at < n; {
+		at = min(at+arrivedStep, n)
+		if k, errno := preadNow(fd, b[:], int64(off)+int64(at)-1); errno != 0 || k == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyTmpfs reports whether all files are on a tmpfs.
+func (f *FS) onlyTmpfs() bool { return f.top.magic == unix.TMPFS_MAGIC && !f.cross }
+
+// holdDeferred counts one more reply that will read n. It returns false if replies already hold
+// half the nodes: a client that does not read its replies holds their nodes for as long as it
+// likes, and other calls need descriptors too.
+func (n *node) holdDeferred() bool {
+	if n.deferredReads.Add(1) > 1 || shared.deferredReads.Add(1) <= shared.limit.Load()/2 {
+		return true
+	}
+	n.dropDeferred()
+	return false
+}
+
+// dropDeferred undoes holdDeferred. The budget counts each node once, from its first reply to its
+// last, in any order of the two calls.
+func (n *node) dropDeferred() {
+	if n.deferredReads.Add(-1) == 0 {
+		shared.deferredReads.Add(-1)
+	}
+}
+
+// A deferredRead is an open file that a reply will read, with a reference to its node.
+type deferredRead struct {
+	f  *FS
+	n  *node
+	fd int
+}
+
+var deferredReads = sync.Pool{New: func() any { return new(deferredRead) }}
+
+// ReadAt implements mem.DeferredRead. An offset beyond the end returns io.EOF.
+func (l *deferredRead) ReadAt(p []byte, off int64) (int, error) {
+	for done := 0; done < len(p); {
+		k, err := eintr.RetryN(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })
+		switch {
+		case err != nil:
+			return done, err
+		case k == 0:
+			return done, io.EOF
+		}
+		done += k
+	}
+	return len(p), nil
+}
+
+// Done releases the node. It never waits, because reply completion calls it.
+func (l *deferredRead) Done() {
+	l.n.dropDeferred()
+	if l.f.cache.unref(l.n) {
+		l.f.retireAsync(l.n)
+	}
+	*l = deferredRead{}
+	deferredReads.Put(l)
 }
