@@ -129,8 +129,9 @@ const (
 
 // laneByHandle returns the lane for an NFS call. Each export is one of the transport's lanes: calls
 // blocked on its disk use no more than the lane's share of the workers. All procedures' arguments
-// begin with a handle, and a procedure uses only the export in that handle. The handle has not been authenticated yet. A call
-// with a forged handle may wait in an export's lane, but the sender learns nothing.
+// begin with a handle, and a procedure uses only the export in that handle. The handle has not been
+// authenticated yet. A call with a forged handle may wait in an export's lane, but the sender
+// learns nothing.
 func (s *Server) laneByHandle(c *transport.Call) (lane int) {
 	args := *c.Args
 	b := args.Opaque(nfs3.FHSize) // no FH, because decoding an FH copies, in each call

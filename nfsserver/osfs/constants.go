@@ -92,7 +92,7 @@ const (
 	maxGrants = 16
 )
 
-// Reading and writing (io.go, nowait.go, deferredread.go, coldread.go, coldread_uring.go).
+// Reading and writing (read.go, write.go, coldread.go, coldread_uring.go).
 const (
 	// writePiece is how many bytes one system call writes to a local file system, copied in some 10
 	// µs. Go's runtime inspects system calls every 20 µs. It takes a call seen twice to be waiting,

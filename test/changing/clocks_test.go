@@ -117,7 +117,7 @@ var wallClock = map[string]string{
 	"nfsserver/juicefs/records.go":   "several servers of a volume identify one another's calls by it",
 	"nfsserver/juicefs/repeats.go":   "several servers of a volume identify one another's calls by it",
 	"nfsserver/nlm/monitor.go":       "a number that is larger than that of the last start, for a file that was lost",
-	"nfsserver/osfs/nowait.go":       "the time of access, as the kernel compares it: one that is wrong costs a thread",
+	"nfsserver/osfs/read.go":         "the time of access, as the kernel compares it: one that is wrong costs a thread",
 	"nfsserver/portmap/programs.go":  "GETTIME says it",
 	"rnic/iwarp/link.go":             "a deadline that has passed, by any clock",
 	"transport/gss/krb5/ccache.go":   "times of tickets",
