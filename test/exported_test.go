@@ -49,6 +49,7 @@ var kept = map[string]string{
 	"transport.Call.Ctx":              "for programs of one's own: ends with the connection",
 	"transport/gss.":                  "for programs of one's own with RPCSEC_GSS",
 	"transport/gss/krb5.":             "for programs of one's own with Kerberos",
+	"transport/certs.":                "for servers and clients of one's own",
 	"xdr.Decoder.Int":                 "XDR's types, whole",
 	"xdr.Encoder.Int":                 "XDR's types, whole",
 }
