@@ -85,6 +85,8 @@ var titles = []struct{ number, title string }{
 	{"8267", "NFS Binding to RPC-over-RDMA Version 1"},
 	{"8797", "RPC-over-RDMA Connection Manager Private Data"},
 	{"8167", "Bidirectional RPC-over-RDMA"},
+	{"2203", "RPCSEC_GSS Protocol Specification"},
+	{"4121", "The Kerberos Version 5 GSS-API Mechanism: Version 2"},
 	{"IBA", "InfiniBand architecture, volume 1, 9.8: Unreliable Connection and Unreliable Datagram, and what RoCEv2 (annex A17) makes of them"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport/gss"
 )
@@ -27,6 +28,7 @@ func codes(err error) (major uint32, code int32) {
 }
 
 func TestAccept(t *testing.T) {
+	conformance.Proves(t, "R4121-005", "R4121-006")
 	for _, et := range enctypes {
 		a, _ := testAcceptor(t, "")
 		f := newForgery(t, et.id)
@@ -140,6 +142,7 @@ func TestAcceptClockSkew(t *testing.T) {
 
 // TestAcceptMalformed: other tokens have no reply, and the right status.
 func TestAcceptMalformed(t *testing.T) {
+	conformance.Proves(t, "R4121-007")
 	a, _ := testAcceptor(t, "")
 	for fault, v := range map[string]struct {
 		break_ func(f *forgery)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
@@ -48,6 +49,7 @@ func TestTokens(t *testing.T) {
 
 // TestSequence: numbers of tokens begin with the exchanged ones and grow by one.
 func TestSequence(t *testing.T) {
+	conformance.Proves(t, "R4121-024", "R4121-025")
 	a, _ := testAcceptor(t, "")
 	f := newForgery(t, AES128SHA1)
 	f.auth.seq = 1<<30 - 1
@@ -66,6 +68,7 @@ func TestSequence(t *testing.T) {
 
 // TestTokenHeaders: the bytes of RFC 4121 §4.2.6.
 func TestTokenHeaders(t *testing.T) {
+	conformance.Proves(t, "R4121-022", "R4121-023", "R4121-027", "R4121-028", "R4121-029", "R4121-030", "R4121-031", "R4121-034", "R4121-043", "R4121-045")
 	i, a := contexts(t, AES256SHA1)
 	i.seq.Store(0x0102030405060708)
 	a.seq.Store(7)
@@ -97,6 +100,7 @@ func sealed(from *Context, h, inner header, plain []byte, filler int, rotate int
 
 // TestRotation: each rotation, also above the length, and each filler is taken.
 func TestRotation(t *testing.T) {
+	conformance.Proves(t, "R4121-033", "R4121-039", "R4121-041", "R4121-042")
 	eachContext(t, func(t *testing.T, from, to *Context) {
 		plain := bytes.Repeat([]byte("rotate"), 100)
 		for _, rotate := range []int{0, 1, 16, 28, 255, 256, 257, 400, 659, 660, 661, 65535} {
@@ -122,6 +126,7 @@ func TestRotation(t *testing.T) {
 
 // TestInnerHeader: the encrypted copy must be the token's header.
 func TestInnerHeader(t *testing.T) {
+	conformance.Proves(t, "R4121-035", "R4121-037")
 	eachContext(t, func(t *testing.T, from, to *Context) {
 		h := header{id: idWrap, flags: from.sendFlags | flagSealed, seq: 9}
 		for field, change := range map[string]func(*header){
@@ -142,12 +147,17 @@ func TestInnerHeader(t *testing.T) {
 	})
 }
 
-// TestAlteredTokens: no byte of a token can change, except in unknown flags of a Wrap token's
-// header, which the encrypted copy protects.
+// TestAlteredTokens: no bit of a token can change, and none of its lengths but its own is taken.
 func TestAlteredTokens(t *testing.T) {
+	conformance.Proves(t, "R4121-029", "R4121-040", "R4121-044", "R4121-046")
 	eachContext(t, func(t *testing.T, from, to *Context) {
 		plain := []byte("some plain text of more than one block")
 		mic, wrap, clear := from.MIC(nil, plain), from.Wrap(nil, plain), from.WrapClear(nil, plain)
+		from.sendFlags |= flagSealed
+		if to.VerifyMIC(from.MIC(nil, plain), plain) == nil {
+			t.Error("a MIC token with the flag of sealed ones")
+		}
+		from.sendFlags &^= flagSealed
 		for bit := range 8 * len(clear) {
 			at, mask := bit/8, byte(1)<<(bit%8)
 			if b := bytes.Clone(mic); at < len(b) {
@@ -194,6 +204,7 @@ func TestAlteredTokens(t *testing.T) {
 
 // TestReflection: a token is for the other end only.
 func TestReflection(t *testing.T) {
+	conformance.Proves(t, "R4121-050")
 	eachContext(t, func(t *testing.T, from, to *Context) {
 		if err := from.VerifyMIC(from.MIC(nil, []byte("x")), []byte("x")); !errors.Is(err, errDirection) {
 			t.Errorf("MIC: %v, want %v", err, errDirection)
@@ -244,6 +255,7 @@ func TestOtherContext(t *testing.T) {
 
 // TestConcurrent: both ends work in many goroutines at a time, and no number is used twice.
 func TestConcurrent(t *testing.T) {
+	conformance.Proves(t, "R4121-024")
 	i, a := contexts(t, AES256SHA2)
 	numbers := make(chan uint64, 400)
 	errs := make(chan error, 8)
@@ -302,4 +314,23 @@ func TestTokenAlloc(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnknownFlags: flags of later versions are ignored.
+func TestUnknownFlags(t *testing.T) {
+	conformance.Proves(t, "R4121-032")
+	eachContext(t, func(t *testing.T, from, to *Context) {
+		from.sendFlags |= 0xf8
+		plain := []byte("plain")
+		if err := to.VerifyMIC(from.MIC(nil, plain), plain); err != nil {
+			t.Errorf("MIC: %v", err)
+		}
+		if got, err := to.Unwrap(from.Wrap(nil, plain)); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("Wrap: %q, %v", got, err)
+		}
+		if got, _, err := to.UnwrapAny(from.WrapClear(nil, plain)); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("clear Wrap: %q, %v", got, err)
+		}
+		from.sendFlags &= 0x07
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
@@ -46,6 +47,7 @@ func testKey(t testing.TB, id int32) key {
 
 // TestDerive has the keys Kc, Ke and Ki of usage 2, of MIT's test and of RFC 8009 A.
 func TestDerive(t *testing.T) {
+	conformance.Proves(t, "R4121-002")
 	for id, want := range map[int32][3]string{
 		AES128SHA1: {"34280a382bc92769b2da2f9ef066854b", "5b14fc4e250e14ddf9dccf1af6674f53", "4ed31063621684f09ae8d89991af3e8f"},
 		AES256SHA1: {"bfab388bdcb238e9f9c98d6a878304f04d30c82556375ac507a7a852790f4674", "c7cfd9cd75fe793a586a542d87e0d1396f1134a104bb1a9190b8c90ada3ddf37", "97151b4c76945063e2eb0529dc067d97d7bba90776d8126d91f34f3101aea8ba"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
@@ -61,6 +62,7 @@ func (p *peer) call(command string, args ...[]byte) ([]byte, error) {
 }
 
 func TestInitiatorOfMIT(t *testing.T) {
+	conformance.Proves(t, "R4121-001", "R4121-036", "R4121-038", "R4121-040", "R4121-048", "R4121-049")
 	eachEnctype(t, func(t *testing.T, r aRealm) {
 		p := startPeer(t, r, "initiate")
 		token, err := p.call("step")
@@ -74,6 +76,7 @@ func TestInitiatorOfMIT(t *testing.T) {
 }
 
 func TestAcceptorOfMIT(t *testing.T) {
+	conformance.Proves(t, "R4121-001", "R4121-003", "R4121-034", "R4121-036", "R4121-038", "R4121-040", "R4121-048", "R4121-049")
 	eachEnctype(t, func(t *testing.T, r aRealm) {
 		p := startPeer(t, r, "accept")
 		i := r.conf.Cache(r.ccache, -1).Initiator("nfs", "localhost")
@@ -124,6 +127,7 @@ func exchangeTokens(t *testing.T, p *peer, c *Context) {
 
 // TestRefusalOfMIT: MIT's initiator reads our KRB-ERROR.
 func TestRefusalOfMIT(t *testing.T) {
+	conformance.Proves(t, "R4121-009")
 	r := newRealm(t)
 	p := startPeer(t, r, "initiate")
 	token, err := p.call("step")
