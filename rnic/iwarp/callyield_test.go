@@ -24,7 +24,7 @@ func (s *roomySink) blocksThread() bool                { return false }
 func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
 	t.Helper()
 	c, d := pipeTCP(t)
-	l, err := newTCPLink(d)
+	l, err := newTCPLink(d, new(rxwait.Inputs))
 	if err != nil {
 		t.Fatalf("newTCPLink: %v", err)
 	}
@@ -40,7 +40,7 @@ func TestBatchesYieldToCalls(t *testing.T) {
 		recv(t, b.qp, i, make([]byte, 8))
 	}
 	tx := &streamOf(a.qp).tx
-	other := rxwait.NewBlocker()
+	other := rxwait.NewBlocker(&tx.s.p.inputs)
 	id := uint64(0)
 	batch := func(large int32) (yields uint64) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
 // Name is the provider's name for rnic.Open.
@@ -22,6 +23,9 @@ type provider struct {
 	cfg rnic.DeviceConfig
 
 	latest atomic.Pointer[earlyFlush] // the earlyFlush of the stream with the latest batch
+
+	inputs     rxwait.Inputs
+	yieldedFor atomic.Uint64 // inputs.Small when a large transfer last yielded to small calls
 }
 
 var _ rnic.StreamProvider = (*provider)(nil)

@@ -88,6 +88,8 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
 	l.wait.spin = rxwait.Spinner{} // it does not look
+	var inputs rxwait.Inputs
+	l.wait.block = rxwait.NewBlocker(&inputs)
 	input := func() {
 		t.Helper()
 		if _, err := c.Write([]byte{1}); err != nil {
@@ -108,7 +110,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
 		t.Fatalf("Write: %v", err)
 	}
-	other := rxwait.NewBlocker()
+	other := rxwait.NewBlocker(&inputs)
 	sleeps := func() bool { return other.Block(pipe[0]) }
 
 	until(t, sleeps)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
@@ -42,11 +43,11 @@ type sink interface {
 }
 
 // newLink returns a tcpLink for TCP, a readyLink for a ReadyConn, and a plainLink for any other
-// connection.
-func newLink(c net.Conn) (link, error) {
+// connection. in counts the Device's inputs.
+func newLink(c net.Conn, in *rxwait.Inputs) (link, error) {
 	switch c := c.(type) {
 	case *net.TCPConn:
-		return newTCPLink(c)
+		return newTCPLink(c, in)
 	case ReadyConn:
 		return &readyLink{c: c}, nil
 	}

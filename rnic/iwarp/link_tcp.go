@@ -43,7 +43,7 @@ type tcpLink struct {
 	pfd  [1]unix.PollFd
 }
 
-func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
+func newTCPLink(c *net.TCPConn, in *rxwait.Inputs) (*tcpLink, error) {
 	rc, err := c.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func newTCPLink(c *net.TCPConn) (*tcpLink, error) {
 	if err := c.SetNoDelay(true); err != nil { // RFC 5044 §5.1 [R5044-078]
 		return nil, err
 	}
-	l := &tcpLink{c: c, rc: rc, wait: waiter{spin: rxwait.NewSpinner(), block: rxwait.NewBlocker()}}
+	l := &tcpLink{c: c, rc: rc, wait: waiter{spin: rxwait.NewSpinner(), block: rxwait.NewBlocker(in)}}
 	l.readFn, l.writeFn, l.freeFn = l.tryRead, l.tryWrite, l.park
 	l.countFn = func(fd uintptr) {
 		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)

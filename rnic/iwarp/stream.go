@@ -88,7 +88,7 @@ type session struct {
 // QP was closed or connected meanwhile; then nothing was started, and the caller closes the
 // connection.
 func (s *stream) start(ses *session) error {
-	l, err := newLink(ses.conn)
+	l, err := newLink(ses.conn, &s.p.inputs)
 	if err != nil {
 		return err
 	}

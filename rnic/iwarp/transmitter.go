@@ -13,7 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 	"github.com/nfsrdma/nfsrdma/rnic"
-	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
@@ -194,16 +193,14 @@ func (t *transmitter) failed(err error) {
 	t.s.work.GiveUp()
 }
 
-// yieldedFor is the value of rxwait.SmallInputs when a large transfer last yielded to small calls.
-var yieldedFor atomic.Uint64
-
-// yieldToCalls yields if a small call has come since a large transfer of this process last yielded:
+// yieldToCalls yields if a small call has come since a large transfer of the Device last yielded:
 // the receiver of the reply may wait for this processor, and so may the next call, which is read
 // before the next batch of the transfer is made and sent. One yield is enough for both; a thread
 // that yields more often gets the processor back later, and may have to reply itself.
 func (t *transmitter) yieldToCalls() {
-	if n := rxwait.SmallInputs(); n != yieldedFor.Load() {
-		yieldedFor.Store(n)
+	p := t.s.p
+	if n := p.inputs.Small.Load(); n != p.yieldedFor.Load() {
+		p.yieldedFor.Store(n)
 		t.callYields.Win()
 		wait.Yield()
 	}

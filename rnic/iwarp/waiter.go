@@ -55,7 +55,7 @@ func (w *waiter) found(n int) {
 	w.spin.Found()
 	if w.large.Load() > 0 {
 		w.large.Add(-1)
-		rxwait.LargeInput()
+		w.block.LargeInput()
 	} else {
 		w.block.Input()
 	}

@@ -27,12 +27,13 @@ import (
 // transfers, which need the processors too, a block pays only if input comes sooner.
 type Blocker struct {
 	most        limit         // of spinning; set once
+	in          *Inputs       // of the receivers beside this one; set once
 	fd          int           // the descriptor of the current block
 	pfd         unix.PollFd   // memory for the ppoll call
 	time        unix.Timespec // the same
 	own         uint64        // inputs of this receiver
 	others      uint64        // small inputs of other receivers, when may last counted them
-	large       uint64        // large inputs of the process, when soon last counted them
+	large       uint64        // large inputs, when soon last counted them
 	besideLarge wait.Backoff  // active for some blocks after a large input
 	backoff     wait.Backoff
 	yieldSpin   yieldSpin
@@ -40,17 +41,8 @@ type Blocker struct {
 	tally       tally.Counter
 }
 
-// smallInputs counts inputs to receivers with a Blocker, without large transfers.
-var smallInputs atomic.Uint64
-
-// SmallInputs returns this process's number of inputs, without large transfers.
-func SmallInputs() uint64 { return smallInputs.Load() }
-
-// largeInputs counts large transfers' inputs.
-var largeInputs atomic.Uint64
-
-// LargeInput counts a large transfer's input.
-func LargeInput() { largeInputs.Add(1) }
+// Inputs counts the inputs of receivers with a Blocker. A Device owns it.
+type Inputs struct{ Small, Large atomic.Uint64 } // without large transfers, and theirs
 
 // AddTo implements tally.Source. A block is won if input came soon, a yield spin if input came
 // during the spin, and a mask if the poller's entry can be changed.
@@ -60,14 +52,17 @@ func (s *Blocker) AddTo(t tally.Table) {
 	t.Add("poller_mask", s.mask.tally.Counts())
 }
 
-// NewBlocker returns a Blocker; see [NewSpinner] for its limit.
-func NewBlocker() Blocker { return Blocker{most: halfOfProcs} }
+// NewBlocker returns a Blocker that counts in; see [NewSpinner] for its limit.
+func NewBlocker(in *Inputs) Blocker { return Blocker{most: halfOfProcs, in: in} }
 
 // Input counts an input of the receiver, or the end of its input.
 func (s *Blocker) Input() {
 	s.own++
-	smallInputs.Add(1)
+	s.in.Small.Add(1)
 }
+
+// LargeInput counts an input of a large transfer.
+func (s *Blocker) LargeInput() { s.in.Large.Add(1) }
 
 // Block waits until fd has input or its end, a signal comes, or blockMax has passed. It reports
 // whether there is something to read, which can be wrong. If blocking does not pay, Block returns
@@ -108,7 +103,7 @@ func (s *Blocker) Unmask(fd int) error { return s.mask.clear(fd) }
 
 // soon returns how soon input has to come for a block to pay.
 func (s *Blocker) soon() time.Duration {
-	if now := largeInputs.Load(); now != s.large {
+	if now := s.in.Large.Load(); now != s.large {
 		s.large = now
 		s.besideLarge.Start()
 	}
@@ -123,7 +118,7 @@ func (s *Blocker) may() bool {
 	if s.backoff.Pass() {
 		return false
 	}
-	if others := smallInputs.Load() - s.own; others != s.others {
+	if others := s.in.Small.Load() - s.own; others != s.others {
 		s.others = others
 		s.backoff.Start()
 		return false

@@ -14,7 +14,7 @@ import (
 func blocker(t *testing.T) *Blocker {
 	t.Helper()
 	alone(t)
-	return &Blocker{most: one, others: smallInputs.Load()}
+	return &Blocker{most: one, in: new(Inputs)}
 }
 
 // TestBlock: a block ends with input, with the end of the input, and without either after blockMax.
@@ -89,7 +89,8 @@ func refused(t *testing.T, s *Blocker) (n int) {
 // TestBlockBesideOthers: input of other receivers is work for the processor that a block would
 // keep.
 func TestBlockBesideOthers(t *testing.T) {
-	s, other := blocker(t), Blocker{}
+	s := blocker(t)
+	other := Blocker{in: s.in}
 	refused(t, s)
 	s.noteBlock(true)
 	s.Input()
@@ -105,11 +106,12 @@ func TestBlockBesideOthers(t *testing.T) {
 
 // Blocked and spinning receivers together keep no more processors than the limit.
 func TestBlockersCountAsSpinners(t *testing.T) {
-	s, other := blocker(t), Blocker{most: one, others: smallInputs.Load()}
+	s := blocker(t)
+	other := Blocker{most: one, in: s.in}
 	if !s.may() || other.may() {
 		t.Fatal("none or two block at a limit of one")
 	}
-	if (&Blocker{others: smallInputs.Load()}).may() {
+	if (&Blocker{in: s.in}).may() {
 		t.Fatal("one blocks at no limit")
 	}
 	s.noteBlock(true)
@@ -122,12 +124,11 @@ func TestBlockersCountAsSpinners(t *testing.T) {
 // after one input has to come sooner.
 func TestBlockBesideLargeTransfers(t *testing.T) {
 	s := blocker(t)
-	s.large = largeInputs.Load()
 	for range 2 {
 		if d := s.soon(); d != blockWorth {
 			t.Fatalf("alone input has to come within %v, want %v", d, blockWorth)
 		}
-		LargeInput()
+		s.LargeInput()
 		if n := refused(t, s); n != 0 {
 			t.Fatalf("%d blocks are refused beside a large transfer, want 0", n)
 		}

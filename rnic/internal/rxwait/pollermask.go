@@ -41,7 +41,8 @@ const (
 	maskOn                  // the poller gets no events of input
 )
 
-// pollerEpoll is the epoll instance of Go's network poller, one in a process; 0: not found yet.
+// pollerEpoll is the epoll instance of Go's network poller; 0: not found yet. Go's runtime has one
+// in a process, so no Device owns it.
 var pollerEpoll atomic.Int64
 
 // pollerEntries is the number of the poller's entries at the last search for an entry.

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// spinning counts this process's receivers that spin or have a blocked thread.
+// spinning counts this process's receivers that spin or have a blocked thread. No Device owns it,
+// because all Devices of a process share its processors.
 var spinning atomic.Int32
 
 // Spinning returns the number of receivers in this process that spin or have a blocked thread.
