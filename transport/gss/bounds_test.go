@@ -171,6 +171,7 @@ func TestHalfContexts(t *testing.T) {
 
 // TestNoChunks: with a protected body a Write list or a Read chunk is refused with ERR_CHUNK.
 func TestNoChunks(t *testing.T) {
+	conformance.Proves(t, "R8166-209", "R8166-212")
 	r := newRig(t, networks[1], nil)
 	conn, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), r.addr, rpcrdma.Config{})
 	must.Succeed(t, err)
@@ -216,6 +217,38 @@ func TestNoChunks(t *testing.T) {
 		}
 		if err := do(service, tAdd, words{1, 2}.EncodeXDR, nil, nil); err != nil {
 			t.Errorf("service %d without chunks: %v", service, err)
+		}
+	}
+	init := xdr.NewEncoder(nil)
+	p.header(&credential{message: messageInit}, 0).EncodeXDR(init)
+	init.Uint32(64 << 10)
+	k := conn.NewCall()
+	defer k.Release()
+	k.Msg, k.MaxReply = chunks.Message{Stream: init.Bytes(), Items: []xdr.Item{{Off: init.Len(), Data: data}}}, 400
+	if err := conn.Do(bg, k); !errors.Is(err, rpcrdma.ErrChunk) {
+		t.Errorf("INIT with its token in a Read chunk: %v, want %v", err, rpcrdma.ErrChunk)
+	}
+}
+
+// TestOverhead: estimates have room for verifier and protection, and not much more.
+func TestOverhead(t *testing.T) {
+	conformance.Proves(t, "R8166-211")
+	p := &protection{newFakeRealm().context("a@TEST", "nonce", true)}
+	for _, service := range services {
+		for n := range 64 {
+			s := &transport.Secured{Seq: 9, Service: service}
+			e := xdr.NewEncoder(nil)
+			if service.CoversBody() {
+				p.Reserve(s, e)
+			}
+			e.Raw(make([]byte, 4*n))
+			if service.CoversBody() {
+				must.Succeed(t, p.Seal(s, e, 0, nil))
+			}
+			grown := e.Len() - 4*n + len(p.Verifier(s))
+			if most := p.overhead(s); grown > most || grown < most-4 {
+				t.Errorf("service %d: %d bytes grow by %d, estimated %d", service, 4*n, grown, most)
+			}
 		}
 	}
 }

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	krbProg  = 0x20000a30
-	krbWho   = 1 // the caller's principal and flavor
-	krbRead  = 2
-	krbWrite = 3
+	krbProg   = 0x20000a30
+	krbCaller = 1 // the caller's principal and flavor
+	krbRead   = 2
+	krbWrite  = 3
 )
 
-// krbProgram answers WHO with the caller, READ and WRITE with items.
+// krbProgram answers CALLER with the caller, READ and WRITE with items.
 func krbProgram() *transport.Program {
 	data := make([]byte, 1<<20)
 	for i := range data {
@@ -39,7 +39,7 @@ func krbProgram() *transport.Program {
 	}
 	return &transport.Program{Name: "KRB", Number: krbProg, Version: 1, Procs: []transport.Procedure{
 		{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }},
-		{Name: "WHO", Inline: true, Idempotent: true, Run: func(c *transport.Call) error {
+		{Name: "CALLER", Inline: true, Idempotent: true, Run: func(c *transport.Call) error {
 			c.Res.String(fmt.Sprint(c.Cred.Principal, " ", c.Cred.UID, " ", c.Cred.Flavor))
 			return nil
 		}},
@@ -141,7 +141,7 @@ func TestKerberos(t *testing.T) {
 					checkKrb(t, c, g.Auth("bob", service), fmt.Sprint("bob@EXAMPLE.TEST 1002 ", flavor))
 				}
 				var refused *transport.AuthError
-				if err := krbCall(t.Context(), c, g.Auth("carol", 1), krbWho, nil, &str{}, nil); !errors.As(err, &refused) {
+				if err := krbCall(t.Context(), c, g.Auth("carol", 1), krbCaller, nil, &str{}, nil); !errors.As(err, &refused) {
 					t.Errorf("carol, whom the server does not know: %v, want an AuthError", err)
 				}
 				g.Close(t.Context(), c)
@@ -154,8 +154,8 @@ func TestKerberos(t *testing.T) {
 func checkKrb(t *testing.T, c *transport.Client, as *transport.Auth, who string) {
 	t.Helper()
 	var got str
-	if err := krbCall(t.Context(), c, as, krbWho, nil, &got, nil); err != nil || got.s != who {
-		t.Errorf("WHO: %q, %v, want %q", got.s, err, who)
+	if err := krbCall(t.Context(), c, as, krbCaller, nil, &got, nil); err != nil || got.s != who {
+		t.Errorf("CALLER: %q, %v, want %q", got.s, err, who)
 	}
 	for _, size := range []int{1, 17, 4096, 1 << 20} {
 		sink, want := make([]byte, size), make([]byte, size)
@@ -197,7 +197,7 @@ func TestKerberosTicketEnds(t *testing.T) {
 	calls := 0
 	for end := time.Now().Add(9 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var got str
-		if err := krbCall(t.Context(), c, as, krbWho, nil, &got, nil); err != nil {
+		if err := krbCall(t.Context(), c, as, krbCaller, nil, &got, nil); err != nil {
 			t.Fatalf("call %d with the context %d: %v", calls, started, err)
 		}
 		calls++
@@ -234,11 +234,11 @@ func BenchmarkKerberos(b *testing.B) {
 		c    *transport.Client
 	}{{"TCP", overTCP}, {"RDMA", overRDMA}} {
 		for _, f := range flavors {
-			b.Run(n.name+"/WHO/"+f.name, func(b *testing.B) {
+			b.Run(n.name+"/CALLER/"+f.name, func(b *testing.B) {
 				b.ReportAllocs()
 				var got str
 				for b.Loop() {
-					must.Succeed(b, krbCall(b.Context(), n.c, f.as, krbWho, nil, &got, nil))
+					must.Succeed(b, krbCall(b.Context(), n.c, f.as, krbCaller, nil, &got, nil))
 				}
 			})
 		}
