@@ -108,14 +108,6 @@ func (b *budget) serve() {
 	b.waiting.Store(int32(len(keep)))
 }
 
-// wait takes n bytes after waiting until they are available, or returns ctx's error.
-func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64) error {
-	w := pool.get()
-	defer pool.put(w)
-	b.join(w, a, n)
-	return b.await(ctx, w)
-}
-
 // join queues w for n bytes and reports whether w got them at once. Call await afterwards.
 func (b *budget) join(w *waiter, a *account, n int64) bool {
 	b.mu.Lock()

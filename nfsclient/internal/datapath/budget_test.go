@@ -61,3 +61,11 @@ func TestBudgetLine(t *testing.T) {
 		}
 	})
 }
+
+// wait takes n bytes after waiting until they are available, or returns ctx's error.
+func (b *budget) wait(ctx context.Context, pool *waiterPool, a *account, n int64) error {
+	w := pool.get()
+	defer pool.put(w)
+	b.join(w, a, n)
+	return b.await(ctx, w)
+}

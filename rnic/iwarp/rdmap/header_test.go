@@ -95,8 +95,8 @@ func TestHeaderLens(t *testing.T) {
 		OpAtomicRequest:  len(new(AtomicRequest).Append(nil)),
 		OpAtomicResponse: len(new(AtomicResponse).Append(nil)),
 	} {
-		if got != op.headerLen() {
-			t.Errorf("%v: %d bytes, the table says %d", op, got, op.headerLen())
+		if want := op.row().header; got != want {
+			t.Errorf("%v: %d bytes, the table says %d", op, got, want)
 		}
 	}
 }

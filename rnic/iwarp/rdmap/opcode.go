@@ -75,16 +75,6 @@ func (op Opcode) String() string {
 	return "RDMAP opcode " + strconv.Itoa(int(op))
 }
 
-// tagged reports whether the message goes into a tagged buffer.
-func (op Opcode) tagged() bool { return op.row().tagged }
-
-// queue returns the message's untagged queue.
-func (op Opcode) queue() uint32 { return op.row().queue }
-
-// headerLen returns how many RDMAP header bytes follow after the DDP header; for a Terminate, the
-// minimum.
-func (op Opcode) headerLen() int { return op.row().header }
-
 // Payload reports whether ULP payload may follow the headers.
 func (op Opcode) Payload() bool { return op.row().payload }
 

@@ -45,8 +45,8 @@ func TestTable(t *testing.T) {
 		if int(op) != i || !op.known() || op.String() != w.name || Control(op) != w.ctrl {
 			t.Errorf("opcode %d: %v, control %#x, want %+v", i, op, Control(op), w)
 		}
-		if op.tagged() != w.tagged || op.queue() != w.queue || op.headerLen() != w.header {
-			t.Errorf("%v: tagged %v, queue %d, header %d, want %+v", op, op.tagged(), op.queue(), op.headerLen(), w)
+		if row := op.row(); row.tagged != w.tagged || row.queue != w.queue || row.header != w.header {
+			t.Errorf("%v: %+v, want %+v", op, *row, w)
 		}
 		if op.Payload() != w.payload || op.Invalidates() != w.invalidate || op.Solicited() != w.solicited {
 			t.Errorf("%v: payload %v, invalidates %v, solicited %v, want %+v", op, op.Payload(), op.Invalidates(), op.Solicited(), w)

@@ -72,12 +72,3 @@ func ParseGRH(b []byte) (h GRH, rest []byte, err error) {
 	h.DGID = netip.AddrFrom16([16]byte(b[24:]))
 	return h, b[GRHLen:], nil
 }
-
-// PutGRH writes the 40 bytes before a UD payload received over IPv4: the IPv4 header is in the
-// second half. Annex A17 leaves the first half undefined; zeroing it prevents leaking another
-// program's memory (IBA 11.4.1.2 [IBU-235]).
-func (h *IPv4) PutGRH(b []byte) int {
-	clear(b[:GRHLen-IPv4Len])
-	h.Put(b[GRHLen-IPv4Len:])
-	return GRHLen
-}

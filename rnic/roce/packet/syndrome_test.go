@@ -3,9 +3,10 @@
 package packet
 
 import (
-	"github.com/nfsrdma/nfsrdma/test/must"
 	"testing"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
 // timers is the RNR NAK timer table, in hundredths of a millisecond.
