@@ -19,6 +19,7 @@ var areas = []struct {
 	{"NFS and MOUNT", []string{"nfsserver"}},
 	{"Locks", []string{"nfsserver/nlm"}},
 	{"Connections and calls", []string{"transport"}},
+	{"TLS and Kerberos", []string{"transport/certs", "transport/gss"}},
 	{"Audit log", []string{"cmd/internal/audit"}},
 	{"JuiceFS volumes (nfsrdmad-juicefs)", []string{"nfsserver/juicefs", "cmd/nfsrdmad-juicefs"}},
 	{"Mounts (nfsrdma mount --log-file)", []string{"cmd/internal/mounter", "cmd/internal/session", "nfsclient/fusefs", "nfsclient/nlm"}},

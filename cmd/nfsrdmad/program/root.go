@@ -49,7 +49,7 @@ which clients can use which directories: see nfsrdma-exports(5).`,
   nfsrdmad serve --memory
   nfsrdmad serve --exports /etc/nfsrdma/exports`,
 	}
-	root.AddCommand(newServe(k), newCheck(k), newStatus(k), newClients(k), newLocks(k), newExports(k), newReload(k), newDrain(k), newGrammar())
+	root.AddCommand(newServe(k), newCheck(k), newStatus(k), newClients(k), newLocks(k), newExports(k), newReload(k), newDrain(k), newCert(k), newGrammar())
 	if k == nil {
 		cli.Prepare(root, grammarPage())
 		return root
