@@ -194,6 +194,9 @@ func (t *tcpConn) end(err error) {
 	if errors.Is(err, io.EOF) || t.draining.Load() {
 		t.calls.drain() // the peer may have closed only its sending direction
 	}
+	if errors.Is(err, io.EOF) {
+		t.awaitFIN()
+	}
 	if f := t.fate(); f == fateClosed {
 		t.peer.origin.ended(f)
 	}

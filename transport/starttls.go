@@ -196,41 +196,58 @@ func (t *tcpConn) flushSealed() {
 	if s == nil || !s.pending() {
 		return
 	}
-	t.mu.Lock()
-	writes := !t.writing && !t.failed
-	t.writing = t.writing || writes
-	t.mu.Unlock()
-	if !writes { // the writer flushes them
+	t.asWriter(func() {
+		if err := t.gather.writeTo(s, t); err != nil {
+			t.close()
+		}
+	})
+}
+
+// awaitFIN waits for the end of the socket's input after a close_notify, which may come before it:
+// fate asks the kernel.
+func (t *tcpConn) awaitFIN() {
+	if t.stream.Load() == nil {
 		return
 	}
-	if err := t.gather.writeTo(s, t); err != nil {
-		t.close()
+	t.nc.SetReadDeadline(time.Now().Add(closeWait))
+	if !t.draining.Load() {
+		_, _ = t.nc.Read(make([]byte, 1))
 	}
+}
+
+// closeWait bounds the waits for a peer at the end of the session: for its FIN, and until it reads
+// ours.
+const closeWait = time.Second
+
+// closeNotify ends the session, which the peer can then distinguish from a cut. Replies that come
+// later fail.
+func (t *tcpConn) closeNotify() {
+	s := t.stream.Load()
+	if s == nil || t.hasFailed() {
+		return
+	}
+	t.asWriter(func() {
+		s.closeNotify()
+		t.nc.SetWriteDeadline(time.Now().Add(closeWait))
+		_, _ = s.flush()
+	})
+}
+
+// asWriter runs f as the writer, then writes the replies queued meanwhile. If another goroutine
+// writes, asWriter does nothing: that goroutine sends sealed records, too.
+func (t *tcpConn) asWriter(f func()) {
+	t.mu.Lock()
+	writes := !t.writing
+	t.writing = true
+	t.mu.Unlock()
+	if !writes {
+		return
+	}
+	f()
 	t.mu.Lock()
 	batch := t.nextBatch()
 	t.mu.Unlock()
 	t.write(batch)
-}
-
-// closeWait bounds the wait for a peer that does not read the end of the session.
-const closeWait = time.Second
-
-// closeNotify ends the session, which the peer can then distinguish from a cut. All replies have
-// been written, or never will be.
-func (t *tcpConn) closeNotify() {
-	s := t.stream.Load()
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	writes := !t.writing && !t.failed
-	t.writing = t.writing || writes // for good: nothing follows
-	t.mu.Unlock()
-	if writes {
-		s.closeNotify()
-		t.nc.SetWriteDeadline(time.Now().Add(closeWait))
-		_, _ = s.flush()
-	}
 }
 
 // A helloWatch remembers parts of the handshake that explain a failure.

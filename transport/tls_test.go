@@ -29,7 +29,7 @@ type testCA struct {
 
 func newTestCA() *testCA {
 	ca := &testCA{key: newTestKey(), pool: x509.NewCertPool()}
-	ca.cert = ca.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &ca.key.PublicKey)
+	ca.cert = ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &ca.key.PublicKey)
 	ca.pool.AddCert(ca.cert)
 	return ca
 }
