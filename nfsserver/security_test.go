@@ -472,3 +472,24 @@ func TestSecurityWithoutRules(t *testing.T) {
 		}
 	}
 }
+
+// TestSecurityOfExportsInside: a call too weak for an inner export is refused there. It does not
+// get the outer export's view of the same directory.
+func TestSecurityOfExportsInside(t *testing.T) {
+	for _, options := range []string{"sec=krb5", "xprtsec=tls"} {
+		for _, enter := range []string{"/srv *(insecure,rw,crossmnt)\n/srv/a/in *(insecure,", "/srv *(insecure,rw)\n/srv/a/in *(insecure,nohide,"} {
+			h := serve(t, nfsserver.Options{Squash: remote, Logger: slog.New(slog.DiscardHandler), Exports: ruled(t, enter+options+")\n")})
+			c := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv")
+			a := c.dir(c.root, "a", 0o777)
+			c.dir(a, "in", 0o777)
+			var res nfs3.LookupRes
+			c.call(nfs3.ProcLookup, &nfs3.LookupArgs{Dir: a, Name: []byte("in")}, &res)
+			if res.Status != nfs3.ErrAcces {
+				t.Errorf("%s%s): LOOKUP of the inner export: %v, want %v", enter, options, res.Status, nfs3.ErrAcces)
+			}
+			if f := h.srv.Figures(); f.RefusedFlavor+f.RefusedChannel == 0 {
+				t.Errorf("%s%s): the refusal is not counted", enter, options)
+			}
+		}
+	}
+}

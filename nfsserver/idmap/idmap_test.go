@@ -22,6 +22,8 @@ func users(name string) (Identity, error) {
 		return Identity{1000, 1000, []uint32{1000, 27}}, nil
 	case "nfs":
 		return Identity{55, 55, nil}, nil
+	case `LAB\carol`, "carol\x00": // as of winbind
+		return Identity{9, 9, nil}, nil
 	case "broken":
 		return Identity{}, errors.New("no directory service")
 	}
@@ -74,6 +76,8 @@ func TestRules(t *testing.T) {
 		"nfs/a.b/c@EXAMPLE.ORG":               none,
 		"/pc7.example.org@EXAMPLE.ORG":        none,
 		`alice\@EXAMPLE.ORG@ELSEWHERE.ORG`:    none,
+		`LAB\carol@EXAMPLE.ORG`:               none,
+		"carol\x00@EXAMPLE.ORG":               none,
 		`alice\/x@EXAMPLE.ORG`:                none,
 		"alice@ELSEWHERE.ORG@EXAMPLE.ORG":     none,
 		"alice@EXAMPLE.ORG\x00@ELSEWHERE.ORG": none,
