@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// perSentence limits the flags in a sentence of the page.
+const perSentence = 30
+
 func writeCommands(w *writer, _ *module, p Programs) error {
 	roots := p.all()
 	w.line("`--help` after any command prints the same.\n")
@@ -112,7 +115,11 @@ func writeCommand(w *writer, cmd, counterpart *cobra.Command) {
 	}
 	writeFlags(w, own)
 	if len(others) > 0 {
-		w.line("\nOther flags of [`%s`](#%s): %s.", counterpart.CommandPath(), anchor(counterpart.CommandPath()), codes(others))
+		begin := fmt.Sprintf("\nOther flags of [`%s`](#%s)", counterpart.CommandPath(), anchor(counterpart.CommandPath()))
+		for some := range slices.Chunk(others, perSentence) {
+			w.line("%s: %s.", begin, codes(some))
+			begin = "And"
+		}
 	}
 	if names := flagNames(cmd.InheritedFlags()); len(names) > 0 {
 		w.line("\nFlags of [`%[1]s`](#%[1]s): %s.", cmd.Root().Name(), codes(names))

@@ -56,7 +56,7 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	for _, line := range set.firstWriteLines(names) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
-	if warning := o.trust.warning(&who, s); warning != "" && set.open() {
+	if warning := o.trust.warning(&who, s); warning != "" && set.open() && !o.security.proven() {
 		logrus.Warn(warning)
 	}
 	some := names[:min(len(names), maxMounts)]

@@ -26,7 +26,7 @@ var descText = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(
 // of the process.
 func Metrics() (list []Metric, err error) {
 	m := newMetrics(nil)
-	m.watch(nil, nil, nil)
+	m.watch(nil, nil, nil, nil)
 	all := make(chan *prometheus.Desc)
 	go func() {
 		m.registry.Describe(all)

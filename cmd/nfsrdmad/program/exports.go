@@ -98,7 +98,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, 
 	if err != nil {
 		return nil, nil, err
 	}
-	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor(), Logger: logto.Standard})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: list, Groups: lookupGroups, Key: key, Squash: squash(o), Security: o.security.demands(), AsyncNames: o.asyncNames, NoACL: o.acl == "off", Auditor: o.audit.auditor(), Logger: logto.Standard})
 	return srv, set, err
 }
 

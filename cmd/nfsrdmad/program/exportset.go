@@ -138,6 +138,10 @@ func (s *exportSet) read() (f *exports.File, memory *exports.Export, err error) 
 	if f, err = readExports(s.file); err != nil {
 		return nil, nil, err
 	}
+	if err := s.o.security.check(s.file, f); err != nil {
+		return nil, nil, err
+	}
+	s.o.security.warn(s.file, f)
 	for i, x := range f.Exports {
 		if x.Path != s.o.memory {
 			continue

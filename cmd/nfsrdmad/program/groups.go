@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/idmap"
 )
 
 // groupsTimeout limits the wait for a directory service to list a user's groups.
@@ -43,6 +44,50 @@ func lookupGroups(uid uint32) (gid uint32, gids []uint32, err error) {
 	}
 	gids, err = parseGroups(list)
 	return gid, gids, err
+}
+
+// lookupUser returns a user with its groups, for the principal with the same name. It uses the same
+// sources as lookupGroups.
+func lookupUser(name string) (id idmap.Identity, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), groupsTimeout)
+	defer cancel()
+	line, err := output(ctx, "getent", "passwd", "--", name)
+	if errors.Is(err, exec.ErrNotFound) {
+		return idmap.Users(name) // a machine without getent has only files
+	}
+	if errors.Is(err, errNoUser) {
+		return id, idmap.ErrNoUser
+	}
+	if err != nil {
+		return id, err
+	}
+	if id.UID, id.GID, err = parseUser(line, name); err != nil {
+		return id, err
+	}
+	list, err := output(ctx, "id", "-G", "--", name)
+	if err != nil {
+		return id, err
+	}
+	id.GIDs, err = parseGroups(list)
+	return id, err
+}
+
+// parseUser returns the numbers from the passwd(5) line of a user. getent treats a name that is a
+// number as that uid, so the line's name is compared.
+func parseUser(line, name string) (uid, gid uint32, err error) {
+	fields := strings.Split(strings.TrimSpace(line), ":")
+	if len(fields) < 4 {
+		return 0, 0, fmt.Errorf("getent: %q is no line of a user", line)
+	}
+	if fields[0] != name {
+		return 0, 0, idmap.ErrNoUser
+	}
+	u, err := strconv.ParseUint(fields[2], 10, 32)
+	if err != nil {
+		return 0, 0, err
+	}
+	g, err := strconv.ParseUint(fields[3], 10, 32)
+	return uint32(u), uint32(g), err
 }
 
 // output returns a program's output. getent's status 2 means that the entry is missing.

@@ -104,8 +104,8 @@ func buildInfo() prometheus.Collector {
 }
 
 // watch adds the metrics of a started service; locks is nil without a lock service.
-func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service) {
-	m.registry.MustRegister(&stateFigures{v, s, locks})
+func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service, sec *security) {
+	m.registry.MustRegister(&stateFigures{v, s, locks}, securityFigures{sec})
 }
 
 // A figuresReport is the answer to figures, used by nfsrdma top: the same metrics as at

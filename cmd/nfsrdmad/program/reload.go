@@ -23,9 +23,10 @@ func newReload(k *Kind) *cobra.Command {
 
 The new exports replace the old ones in one step. Clients of an export that stays
 notice nothing. Files of an export that was removed are stale for its clients. A file
-with a mistake is refused, and the old exports stay. The server also opens the audit
-log again, so that logrotate can rename it before. If that fails, records go to the
-renamed file.`,
+with a mistake is refused, and the old exports stay. The server also reads the file of
+--idmap again. It opens the audit log again, so that logrotate can rename it before. If
+that fails, records go to the renamed file. Certificates and keytabs need no reload:
+changed files are used at once.`,
 		Example: "  nfsrdmad check && nfsrdmad reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +44,9 @@ renamed file.`,
 			if r.Audit != "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: opened again\n", r.Audit)
 			}
+			if r.Users != "" && err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: read again\n", r.Users)
+			}
 			return err
 		},
 	}
@@ -56,13 +60,14 @@ type reloadReport struct {
 	File    string `json:"file,omitempty"` // "": there is no exports file
 	Exports int    `json:"exports,omitempty"`
 	Audit   string `json:"audit,omitempty"` // "": there is no audit log
+	Users   string `json:"idmap,omitempty"` // "": there is no table of principals
 }
 
 // hangup handles SIGHUP by reading the files again. Without files the signal comes from a closed
 // terminal or by mistake, and must not disconnect clients.
 func (r *running) hangup() {
-	if r.set.file == "" && r.o.audit.log == nil {
-		logrus.Info("SIGHUP: nothing to read again, as there is neither --exports nor --audit; the server goes on, and SIGTERM ends it")
+	if r.set.file == "" && r.o.audit.log == nil && r.o.security.kerberos.table == "" {
+		logrus.Info("SIGHUP: nothing to read again, as there is neither --exports nor --audit nor --idmap; the server goes on, and SIGTERM ends it")
 		return
 	}
 	_, _ = r.reload() // reload logs the error
@@ -75,12 +80,17 @@ func (r *running) reload() (done reloadReport, err error) {
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	notify(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", now.Nano()/1000))
 	defer notify("READY=1")
-	auditErr := r.o.audit.reopen()
+	done.Users = r.o.security.kerberos.table
+	usersErr := r.o.security.reload()
+	if usersErr != nil {
+		logrus.Errorf("the file of --idmap is not taken in, the users found by it before still are: %v", usersErr)
+	}
+	auditErr := errors.Join(usersErr, r.o.audit.reopen())
 	if r.o.audit.log != nil {
 		done.Audit = r.o.audit.file
-		if r.set.file == "" {
-			return done, auditErr
-		}
+	}
+	if r.set.file == "" && (done.Audit != "" || done.Users != "") {
+		return done, auditErr
 	}
 	done.File = r.set.file
 	done.Exports, err = r.set.reload(r.service)

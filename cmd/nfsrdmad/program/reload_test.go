@@ -308,7 +308,7 @@ func TestGrammarPage(t *testing.T) {
 		t.Errorf("%.100s, %v", page, err)
 	}
 	f, err := exports.Parse("example", []byte(grammarExample))
-	if err != nil || len(f.Exports) != 4 {
+	if err != nil || len(f.Exports) != 6 {
 		t.Errorf("the example of the page: %v", err)
 	}
 	if out, err := run(context.Background(), "help", "exports-file"); err != nil || !strings.Contains(out, "anonuid=UID") {

@@ -50,6 +50,7 @@ type options struct {
 	logFormat string
 	stateDir  string
 	trust     trust
+	security  security
 	ephemeral bool
 	crossmnt  bool
 
@@ -79,6 +80,10 @@ const serveExamples = `  # a directory, for clients on this machine
   nfsrdmad serve --addr 0.0.0.0 --exports /etc/nfsrdma/exports \
       --audit /var/log/nfsrdma/audit.log
 
+  # the same over TLS alone, for clients with a certificate too
+  nfsrdmad serve --addr 0.0.0.0 --tls-cert server.pem --tls-key server.key \
+      --tls-client-ca ca.pem --xprtsec mtls /srv/data
+
   # only over RDMA, and read-only
   nfsrdmad serve --tcp-port off --read-only /srv/data`
 
@@ -101,8 +106,10 @@ terminal. Ctrl-C and SIGTERM end the server.
 If root runs the server, it acts as its callers: as their AUTH_SYS user, group and
 groups. Their root becomes nobody, unless --no-root-squash. If another user runs it,
 all callers act as that user. For callers on this machine the kernel names the user,
-unless --trust-local. Callers on other machines name their user themselves, without
-other authentication. So serve only networks that you trust.`,
+unless --trust-local. Callers on other machines name their user themselves, unless
+the export demands Kerberos (sec=krb5p), and their packets can be read and changed,
+unless it demands Kerberos or TLS (xprtsec=tls). Without both, serve only networks that
+you trust.`,
 		Example: serveExamples,
 		RunE:    func(cmd *cobra.Command, args []string) error { return serve(cmd, &o, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -129,6 +136,7 @@ other authentication. So serve only networks that you trust.`,
 	f.StringVar(&o.stateDir, "state-dir", "", "keep the file-handle key and the list of lock holders in this `DIR` (default: /var/lib/"+state+", or $XDG_STATE_HOME/"+state+")")
 	f.BoolVar(&o.ephemeral, "ephemeral-key", false, "keep no file-handle key: after a restart, clients have stale handles and must mount again")
 	o.trust.flags(f)
+	o.security.flags(f)
 	if k == nil {
 		o.dirFlags(f)
 	} else {
@@ -226,6 +234,10 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 		return err
 	}
 	defer o.audit.close()
+	if err := o.security.open(); err != nil {
+		return err
+	}
+	o.security.apply(&l)
 	srv, set, err := newServer(o, args)
 	if err != nil {
 		return err
@@ -252,7 +264,7 @@ func serve(cmd *cobra.Command, o *options, args []string) error {
 		return listenError(err)
 	}
 	ctl := &running{o: o, set: set, service: service, metrics: m, started: time.Now()}
-	m.watch(service, srv, o.locks.svc)
+	m.watch(service, srv, o.locks.svc, &o.security)
 	o.locks.connected(service)
 	defer ctl.begin(ctx)()
 	warnAbsent("--addr", host)

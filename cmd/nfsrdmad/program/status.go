@@ -43,6 +43,9 @@ type statusReport struct {
 	// decisions of the mechanisms of the data path, by name
 	Mechanisms map[string]rnic.Decisions `json:"mechanisms"`
 
+	TLS      *tlsStatus      `json:"tls,omitempty"`      // without --tls-cert absent
+	Kerberos *kerberosStatus `json:"kerberos,omitempty"` // absent if no export needs it
+
 	ExportsFile string     `json:"exports_file"`           // "": none
 	ExportsRead *time.Time `json:"exports_read,omitempty"` // when the file was last taken in
 	// the last one, if none after it was taken in
@@ -82,7 +85,7 @@ func newStatus(k *Kind) *cobra.Command {
 		Short: "Show the state of the running server",
 		Long: `Show the state of the server on this machine: its age, its addresses, connections,
 calls, bytes, memory and file descriptors. It also reports whether the present
-exports file is in use.`,
+exports file is in use, when certificates expire, and the contexts of Kerberos.`,
 		Example: `  nfsrdmad status
   nfsrdmad status --json | jq .connections`,
 	}, showStatus)
@@ -119,6 +122,7 @@ func (r *running) status() *statusReport {
 	}
 	s.DescriptorsUsed, s.DescriptorsLimit = descriptors()
 	s.Mechanisms = r.service.Mechanisms()
+	s.TLS, s.Kerberos = r.o.security.tlsStatus(), r.o.security.kerberos.status()
 	s.ExportsRead, s.Refused = r.set.history.last()
 	return s
 }
@@ -161,6 +165,7 @@ func showStatus(w io.Writer, s *statusReport) error {
 	fmt.Fprintf(w, "\n  calls        %d, %s in, %s out\n", s.Calls, text.Size(s.BytesIn), text.Size(s.BytesOut))
 	fmt.Fprintf(w, "  memory       %s of %s for data under way\n", text.Size(uint64(s.BudgetUsed)), text.Size(uint64(s.BudgetLimit)))
 	fmt.Fprintf(w, "  descriptors  %d of %d\n", s.DescriptorsUsed, s.DescriptorsLimit)
+	showSecurity(w, s.TLS, s.Kerberos)
 	if s.ExportsFile != "" && s.ExportsRead != nil {
 		fmt.Fprintf(w, "  exports      %s, taken in %s\n", s.ExportsFile, s.ExportsRead.Local().Format(time.DateTime))
 	}

@@ -43,7 +43,9 @@ func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service, set *exportSet) 
 	}
 	if reachable(l) {
 		remote = ", from other machines whoever they say they are"
-		if t.secure {
+		if set.o.security.proven() {
+			remote = ", from other machines who Kerberos says they are"
+		} else if t.secure {
 			remote += " (over TCP only from ports below 1024)"
 		}
 	}

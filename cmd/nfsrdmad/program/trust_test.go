@@ -99,7 +99,7 @@ func TestTrustIsTold(t *testing.T) {
 		{"--trust-local", all, here, "callers: all act as uid 77", ""},
 	} {
 		m, q := trusted(t, c.base, strings.Fields(c.args)...)
-		if got := m.line(&q, c.at, &exportSet{}); !strings.Contains(got, c.line) || strings.Contains(got, "\n") {
+		if got := m.line(&q, c.at, &exportSet{o: &options{}}); !strings.Contains(got, c.line) || strings.Contains(got, "\n") {
 			t.Errorf("%q: %q", c.args, got)
 		}
 		got := m.warning(&q, c.at)
@@ -119,12 +119,12 @@ func TestTrustOfAFile(t *testing.T) {
 		set  *exportSet
 		want string
 	}{
-		{"", nfsserver.Squash{}, &exportSet{file: "/e"}, "; root, and who else is squashed, acts as /e says"},
-		{"--no-root-squash", nfsserver.Squash{}, &exportSet{file: "/e"}, "; root, and who else is squashed, acts as /e says"},
-		{"", nfsserver.Squash{}, &exportSet{file: "/e", fixed: fixed}, "; root acts as nobody in what the command line exports, elsewhere as /e says"},
-		{"--no-root-squash", nfsserver.Squash{}, &exportSet{file: "/e", fixed: fixed}, "; root is root in what the command line exports, elsewhere as /e says"},
-		{"", nfsserver.Squash{}, &exportSet{fixed: fixed}, "; root acts as nobody"},
-		{"", nfsserver.Squash{All: true, UID: 77}, &exportSet{file: "/e"}, " are let in, and act as uid 77"},
+		{"", nfsserver.Squash{}, &exportSet{o: &options{}, file: "/e"}, "; root, and who else is squashed, acts as /e says"},
+		{"--no-root-squash", nfsserver.Squash{}, &exportSet{o: &options{}, file: "/e"}, "; root, and who else is squashed, acts as /e says"},
+		{"", nfsserver.Squash{}, &exportSet{o: &options{}, file: "/e", fixed: fixed}, "; root acts as nobody in what the command line exports, elsewhere as /e says"},
+		{"--no-root-squash", nfsserver.Squash{}, &exportSet{o: &options{}, file: "/e", fixed: fixed}, "; root is root in what the command line exports, elsewhere as /e says"},
+		{"", nfsserver.Squash{}, &exportSet{o: &options{}, fixed: fixed}, "; root acts as nobody"},
+		{"", nfsserver.Squash{All: true, UID: 77}, &exportSet{o: &options{}, file: "/e"}, " are let in, and act as uid 77"},
 	} {
 		m, q := trusted(t, c.base, strings.Fields(c.args)...)
 		if got := m.line(&q, here, c.set); !strings.HasSuffix(got, c.want) {
