@@ -236,7 +236,7 @@ func (s *Server) logWeak(c *transport.Call, e *entry, may *rights, w weakness) {
 	case weakChannel:
 		s.refused.channel.Add(1)
 		s.log.Warn("call refused: its connection is less protected than the export demands (xprtsec=)",
-			append(fields, "has", c.Channel.Level().String(), "needs", exports.XprtSecNames(sec.XprtSec), "cure", "mount with proto=tcp,xprtsec="+sec.XprtSec.String())...)
+			append(fields, "has", c.Channel.Level().String(), "needs", exports.XprtSecNames(sec.XprtSec), "cure", "mount with xprtsec="+sec.XprtSec.String())...)
 	case wrongCert:
 		s.refused.certificate.Add(1)
 		s.log.Warn("call refused: the client's certificate is not one that the export accepts (cert=, ca=)",

@@ -277,7 +277,7 @@ func TestWeakCallsSayWhy(t *testing.T) {
 	}{
 		{"sec=krb5i:krb5p", "clear", asys, []string{"call refused: its security flavor", "peer=192.0.2.1:700", "export=/x", "has=sys", "needs=krb5i:krb5p", `cure="mount with sec=krb5i"`}},
 		{"rw", "clear", k, []string{"security flavor", "has=krb5 ", "needs=sys:none", `cure="mount with sec=sys"`}},
-		{"xprtsec=tls", "clear", asys, []string{"call refused: its connection is less protected", "has=none", "needs=tls:mtls", `cure="mount with proto=tcp,xprtsec=tls"`}},
+		{"xprtsec=tls", "clear", asys, []string{"call refused: its connection is less protected", "has=none", "needs=tls:mtls", `cure="mount with xprtsec=tls"`}},
 		{"xprtsec=mtls", "tls", asys, []string{"its connection is less protected", "has=tls", "needs=mtls", "xprtsec=mtls"}},
 		{"xprtsec=mtls,cert=*.example.org", "othername", asys, []string{"call refused: the client's certificate", "has=pc7.example.com", "needs=\"cert=*.example.org\"", "cure="}},
 		{"xprtsec=mtls,ca=" + digestOf(ourCA), "otherca", asys, []string{"the client's certificate", "has=pc7.example.org", "needs=\"ca=" + digestOf(ourCA) + "\""}},

@@ -44,7 +44,7 @@ Options of a client, with the default first:
   anonuid=UID, anongid=GID     the anonymous user and group (default 65534)
   acl, no_acl                  clients read and set POSIX ACLs (getfacl, setfacl), or see modes only. The ACLs apply with both.
   sec=FLAVORS                  the accepted security flavors, in order of preference and with colons between them: krb5, krb5i, krb5p, sys (user numbers that the client claims), none. Without it sys and none are accepted.
-  xprtsec=LEVELS               the accepted protection of the TCP connection, with colons between them: none, tls, mtls (both ends have certificates). A stronger one than those named is accepted too. Without it all are.
+  xprtsec=LEVELS               the accepted protection of the connection by TLS (over TCP, or below iWARP), with colons between them: none, tls, mtls (both ends have certificates). A stronger one than those named is accepted too. Without it all are.
   cert=NAME, ca=SHA256         with xprtsec=mtls: a name in the client's certificate (* and ? are wildcards), and the digest of the authority above it (openssl x509 -in ca.pem -noout -fingerprint -sha256)
   certid=UID:GID               with xprtsec=mtls: all users of the client act as this user and group, root too
 

@@ -23,7 +23,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// kerberosUsers returns a client for the users of a realm, who have the password "secret".
+// kerberosUsers returns a client for new users of a realm, with tickets.
 func kerberosUsers(t *testing.T, r *realm.Realm, users ...string) *gss.Client {
 	t.Helper()
 	conf, err := krb5.LoadConfig(r.Conf())

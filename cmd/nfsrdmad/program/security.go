@@ -30,7 +30,7 @@ type security struct {
 }
 
 func (s *security) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.cert, "tls-cert", "", "serve TLS (RFC 9289) over TCP with the certificate in this PEM `FILE` (nfsrdmad cert makes one); a changed file is used without a restart")
+	f.StringVar(&s.cert, "tls-cert", "", "serve TLS (RFC 9289 over TCP, and below iWARP) with the certificate in this PEM `FILE` (nfsrdmad cert makes one); a changed file is used without a restart")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of --tls-cert (default: --tls-cert has it)")
 	f.StringArrayVar(&s.clientCA, "tls-client-ca", nil, "`FILE` with the authorities of client certificates, for xprtsec=mtls; may be repeated")
 	f.StringArrayVar(&s.crl, "tls-crl", nil, "`FILE` with a revocation list of such an authority; may be repeated")

@@ -37,8 +37,8 @@ func newPKI(t *testing.T) (p pki) {
 	return p
 }
 
-// TestDemandsThatCannotBeMet: a server whose exports demand what it does not have does not start,
-// and says what to do.
+// TestDemandsThatCannotBeMet: a server that lacks a file which its exports need does not start, and
+// reports the cure.
 func TestDemandsThatCannotBeMet(t *testing.T) {
 	p := newPKI(t)
 	dir := t.TempDir()
