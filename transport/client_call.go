@@ -1,4 +1,4 @@
-// An outbound call: its state, and decoding its reply.
+// An outbound call: its attempts, its state, and decoding its reply.
 
 package transport
 
@@ -38,6 +38,96 @@ type outCall struct {
 	armed        time.Time   // when expired fires or has fired; zero: stopped
 	tooEarlyFunc func() bool // tooEarly, allocated once
 	tcp          tcpCall     // state of an attempt over TCP
+}
+
+// Call does one call. sink, if not empty, receives the result item (the opaque that res reads by
+// Decoder.Item); res then sees it as sink[:n]. Without a sink the item is part of the message,
+// like the other results. extra is added to p.MaxReply, for results with a bound that depends on
+// the arguments. The call fails with ErrNoRoom if the item exceeds sink, or results with an item
+// exceed that bound, over RDMA and TCP alike. Slices from the Decoder are valid only inside
+// DecodeXDR: copy them to keep them. args and res may be nil if there are none.
+//
+// After Call returns, with or without an error, nothing reads args' memory or writes to sink.
+func (c *Client) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
+	return c.CallAs(ctx, nil, p, args, res, sink, extra)
+}
+
+// CallAs is Call with as instead of the ClientConfig's Cred or Auth; nil: that.
+func (c *Client) CallAs(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) error {
+	_, err := c.CallAnswer(ctx, as, p, args, res, sink, extra)
+	return err
+}
+
+// CallAnswer is CallAs, and also returns the answering server.
+func (c *Client) CallAnswer(ctx context.Context, as *Auth, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, sink []byte, extra int) (Answer, error) {
+	k := c.newOutCall()
+	defer k.recycle()
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
+	if as == nil {
+		as = &c.auth
+	}
+	k.proc, k.args, k.res, k.sink = p, args, res, sink
+	k.cred, k.secure.session = as.opaque, as.session
+	k.maxReply = p.MaxReply + extra
+	if c.cfg.Observe != nil || c.cfg.CallTimeout != Hard {
+		k.begun = now()
+	}
+	answer, err := c.exchange(ctx, k)
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(p, k.figures(err))
+	}
+	return answer, err
+}
+
+// exchange attempts the call until a reply arrives or the call fails.
+func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error) {
+	var deadline time.Time
+	if c.cfg.CallTimeout != Hard {
+		deadline = k.begun.Add(c.cfg.CallTimeout)
+	}
+	for try := 0; ; try++ {
+		l, at, err := c.connection(ctx, deadline)
+		if err != nil {
+			return a, err
+		}
+		a.enter(at, try)
+		k.tries, k.sent = try, time.Time{}
+		err = k.attempt(ctx, l, deadline)
+		if err == nil {
+			return a, nil
+		}
+		if err = c.lost(ctx, l, err, try, deadline); err != nil {
+			return a, err
+		}
+	}
+}
+
+// connection returns the current connection, or a new one after a loss, and its address.
+func (c *Client) connection(ctx context.Context, deadline time.Time) (clientConn, string, error) {
+	for {
+		c.mu.Lock()
+		if c.closing.Err() != nil {
+			c.mu.Unlock()
+			return nil, "", ErrClosed
+		}
+		if l, at := c.conn, c.at; l != nil {
+			c.mu.Unlock()
+			return l, at, nil
+		}
+		wait := c.redial()
+		c.mu.Unlock()
+		if err := c.awaitDial(ctx, wait, deadline); err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// newOutCall returns a call with a new XID.
+func (c *Client) newOutCall() *outCall {
+	k := outCallPool.Get().(*outCall)
+	k.xid, k.xids, k.answers = c.xid.Add(1), &c.xid, &c.answers
+	return k
 }
 
 var outCallPool = newOutCallPool()

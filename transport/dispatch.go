@@ -1,11 +1,14 @@
-// The dispatcher: from a call's RPC header to its procedure and its reply.
+// The dispatcher: from a call's RPC header and credential to its procedure and its reply.
 
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"sync"
 
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -141,6 +144,57 @@ func (s *dispatcher) denyAuth(c *Call, stat oncrpc.AuthStat) bool {
 	s.refused.count(refusedAuth)
 	c.deny(stat)
 	return false
+}
+
+// authenticate checks a credential of AUTH_NONE or AUTH_SYS, and its verifier.
+func (c *Call) authenticate(h *oncrpc.CallHeader, creds *credCache) oncrpc.AuthStat {
+	switch h.Cred.Flavor {
+	case oncrpc.FlavorNone:
+		c.Cred = Cred{}
+	case oncrpc.FlavorSys:
+		cred, ok := creds.sys(h.Cred.Body)
+		if !ok {
+			return oncrpc.AuthBadCred
+		}
+		c.Cred = cred
+	}
+	// Both flavours use a verifier of AUTH_NONE (RFC 5531 §10.1, appendix A).
+	if h.Verf.Flavor != oncrpc.FlavorNone {
+		return oncrpc.AuthBadVerf
+	}
+	return oncrpc.AuthOK
+}
+
+// A credCache remembers a connection's last credentials by their bytes, so that a caller's next
+// call costs a comparison and no allocation.
+type credCache struct {
+	mu sync.Mutex // guards all
+
+	entries [4]struct {
+		body []byte
+		cred Cred
+	}
+	hand int
+}
+
+// sys returns the credential encoded in body. All calls with the same bytes share its memory.
+func (cc *credCache) sys(body []byte) (Cred, bool) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	for i := range cc.entries {
+		if e := &cc.entries[i]; e.body != nil && bytes.Equal(e.body, body) {
+			return e.cred, true
+		}
+	}
+	var a oncrpc.AuthSys
+	if a.Parse(body) != nil {
+		return Cred{}, false
+	}
+	e := &cc.entries[cc.hand]
+	cc.hand = (cc.hand + 1) % len(cc.entries)
+	e.body = slices.Clone(body)
+	e.cred = Cred{Flavor: oncrpc.FlavorSys, Machine: string(a.Machine), UID: a.UID, GID: a.GID, GIDs: slices.Clone(a.Groups())}
+	return e.cred, true
 }
 
 // route finds the procedure, or answers with an error.

@@ -34,7 +34,7 @@ package transport
 // A message arrives on the goroutine that receives for its connection, as a record of fragments
 // (record.go, server_tcp.go), or as a Request with its Read chunks pulled (server_rdma.go). A
 // pooled Call takes it. The dispatcher reads the RPC header, credential and verifier, finds the
-// procedure and lets the program check the caller (dispatch.go, auth.go). For a peer on this
+// procedure and lets the program check the caller (dispatch.go). For a peer on this
 // machine, the kernel named the socket's owner when the connection came (owner.go). Errors up to
 // here are answered immediately. A non-idempotent procedure passes the duplicate request cache
 // (drc.go). A procedure that MUST NOT run beside a copy of itself passes the table of running
