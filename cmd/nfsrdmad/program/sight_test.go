@@ -83,7 +83,8 @@ func shape(v any) string {
 // connection.
 func mechanismsShape() string {
 	all := map[string]any{}
-	for _, name := range []string{"spin", "block", "yield", "poller_mask", "caller_receive", "run_on_receiver", "early_flush", "call_yield", "cold_read", "read_at_once", "parallel_listing"} {
+	for _, name := range []string{"spin", "block", "yield", "poller_mask", "caller_receive", "run_on_receiver", "early_flush", "call_yield", "cold_read", "read_at_once", "parallel_listing",
+		"batch_yield", "early_retransmit", "join_packets", "reorder"} {
 		all[name] = map[string]any{"won": 0.0, "lost": 0.0, "passed": 0.0}
 	}
 	return shape(all)
