@@ -96,7 +96,7 @@ func (t *Table) line(line string) (column int, problem string) {
 func parseTarget(value string) (to target, problem string) {
 	uid, gid, numbers := strings.Cut(value, ":")
 	if !numbers {
-		if value == "" || strings.ContainsAny(value, " \t=") || strings.Trim(value, "0123456789") == "" {
+		if value == "" || value[0] == '#' || strings.ContainsAny(value, " \t=") || strings.Trim(value, "0123456789") == "" {
 			return to, fmt.Sprintf("%q is neither a user's name nor UID:GID, such as 1000:1000", value)
 		}
 		return target{name: value}, ""
