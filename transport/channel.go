@@ -54,6 +54,14 @@ func (c Channel) fields() []any {
 	return f
 }
 
+// Cipher returns the name of the cipher suite; "": in clear.
+func (c Channel) Cipher() string {
+	if c.TLS == nil {
+		return ""
+	}
+	return tls.CipherSuiteName(c.TLS.CipherSuite)
+}
+
 // Level returns the protection. On the server a client's certificate counts only with a verified
 // chain.
 func (c Channel) Level() XprtSec {

@@ -56,9 +56,10 @@ type LinkFigures struct {
 	Credits  int    // concurrent calls permitted over RDMA; 0: TCP, without a limit
 	Addr     string // the server's
 
-	Channel   Channel // the connection's protection; in clear without a connection
-	CRC       bool    // messages sent over RDMA have CRCs; false without a connection
-	Transport string  // tcp, iwarp or roce, set by the Client's creator
+	CRC       bool   // messages sent over RDMA have CRCs; false without a connection
+	Transport string // tcp, iwarp or roce, set by the Client's creator
+	Xprtsec   string // the connection's protection: none, tls or mtls; none without a connection
+	Cipher    string // of TLS; "": in clear, or without a connection
 }
 
 // Up reports whether there is a connection; calls wait without a connection.
@@ -67,7 +68,8 @@ func (c *Client) Up() bool { return c.current() != nil }
 // Figures describes the current connection.
 func (c *Client) Figures() LinkFigures {
 	f := LinkFigures{Silent: c.Silent(), Waiting: int(c.waiting.Load()), Connects: c.connects.Load(), Up: c.Up()}
-	f.Addr, f.Channel = c.Addr(), c.channel()
+	channel := c.Channel()
+	f.Addr, f.Xprtsec, f.Cipher = c.Addr(), channel.Level().String(), channel.Cipher()
 	if info, ok := c.RDMAInfo(); ok {
 		f.Credits, f.CRC = info.Credits, info.CRC
 	}

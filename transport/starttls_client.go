@@ -206,8 +206,8 @@ func checkProbeReply(b []byte, xid uint32) error {
 	return nil
 }
 
-// channel returns the current connection's protection.
-func (c *Client) channel() Channel {
+// Channel returns the current connection's protection; in clear without a connection.
+func (c *Client) Channel() Channel {
 	switch l := c.current().(type) {
 	case *tcpClientConn:
 		if s, ok := l.rw.(*tlsStream); ok {

@@ -195,8 +195,11 @@ func TestReconnectsWithTLS(t *testing.T) {
 			t.Fatalf("call: %v", err)
 		}
 	}
-	if f := c.Figures(); f.Channel.Level() != XprtTLS || f.Channel.TLS.Version != tls.VersionTLS13 {
-		t.Errorf("channel %+v, want TLS 1.3", f.Channel)
+	if ch := c.Channel(); ch.Level() != XprtTLS || ch.TLS.Version != tls.VersionTLS13 {
+		t.Errorf("channel %+v, want TLS 1.3", ch)
+	}
+	if f := c.Figures(); f.Xprtsec != "tls" || f.Cipher != tls.CipherSuiteName(c.Channel().TLS.CipherSuite) {
+		t.Errorf("figures: got %s with %s, want tls with its cipher", f.Xprtsec, f.Cipher)
 	}
 	s.cfg.TLS = nil
 	cut(s)

@@ -136,7 +136,7 @@ func TestOpenSSLServer(t *testing.T) {
 	if err := c.Call(bg, testProc(tAdd), words{3, 4}, sum, nil, 0); err != nil || sum[0] != 7 {
 		t.Errorf("ADD = %v, %v; want 7", sum, err)
 	}
-	if got := c.Figures().Channel.TLS.NegotiatedProtocol; got != alpnSunRPC {
+	if got := c.Channel().TLS.NegotiatedProtocol; got != alpnSunRPC {
 		t.Errorf("ALPN %q, want %q", got, alpnSunRPC)
 	}
 }

@@ -33,7 +33,7 @@ func TestChannelsOnOneRDMAPort(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", c.want, err)
 		}
-		if got := cl.Figures().Channel.Level(); got != c.want {
+		if got := cl.Channel().Level(); got != c.want {
 			t.Errorf("the client's level %v, want %v", got, c.want)
 		}
 		list, _ := s.Conns()
