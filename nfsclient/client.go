@@ -4,6 +4,7 @@ package nfsclient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -45,6 +46,10 @@ type Options struct {
 	// GSS returns the credentials of calls with a flavor of Kerberos to a server, as it is named in
 	// the address. An error makes Mount try the next flavor. nil: no Kerberos.
 	GSS func(f oncrpc.Flavor, server string) (*transport.Auth, error)
+	// TLS returns the TLS configuration for connections to a server, as it is named in the address.
+	// The server must then have TLS on its NFS port; for RDMA the session is below iWARP, and the
+	// server this project's. nil: no TLS.
+	TLS func(server string) *tls.Config
 
 	// CallTimeout bounds one call with all its retransmissions; 0: 60 s. transport.Hard: only the
 	// call's context bounds it, as in a hard mount.
@@ -135,6 +140,9 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		c.cfg.Cred = transport.SysCred()
 	}
 	c.flavor = c.cfg.Cred.Flavor
+	if c.cfg.TLS, err = opt.tlsOf(t); err != nil {
+		return nil, err
+	}
 	if err := c.dialProviders(ctx, t); err != nil {
 		return nil, fmt.Errorf("connect to %s over %s: %w", t.Addr(), opt.Transport, err)
 	}
@@ -209,9 +217,9 @@ func (c *Client) dialBy(ctx context.Context, addr string, cfg transport.ClientCo
 
 // dialServiceBy connects over TCP to a service other than NFS, for one call. It does not call
 // Options.Responding.
-func dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
+func (c *Client) dialServiceBy(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	cfg.Responding, cfg.Probe, cfg.Observe, cfg.Moves = nil, false, nil, nil
-	return transport.DialTCP(ctx, net.JoinHostPort(host, fmt.Sprint(port)), cfg)
+	return c.dialOther(ctx, host, port, cfg)
 }
 
 // Close closes the connections; calls in flight fail.

@@ -196,7 +196,7 @@ func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client,
 	}
 	cfg := c.cfg
 	cfg.Service, cfg.Responding, cfg.Moves = "nlm", nil, lockMoves{c}
-	if conn, err = transport.DialTCP(ctx, net.JoinHostPort(c.server.address(), strconv.Itoa(port)), cfg); err != nil {
+	if conn, err = c.dialOther(ctx, c.server.address(), port, cfg); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrNoLockManager, err)
 	}
 	return conn, true, nil

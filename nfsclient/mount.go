@@ -45,7 +45,7 @@ func (c *Client) mountCall(ctx context.Context, p *transport.Proc, args xdr.Mars
 			return fmt.Errorf("no MOUNT service on the NFS port, and rpcbind of %s has none: %w", host, err)
 		}
 	}
-	conn, err := dialServiceBy(ctx, host, port, c.cfg)
+	conn, err := c.dialServiceBy(ctx, host, port, c.cfg)
 	if err != nil {
 		return fmt.Errorf("connect to the MOUNT service: %w", err)
 	}
@@ -97,7 +97,7 @@ func (c *Client) Mount(ctx context.Context, dir string) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err = c.secured(dir, flavors); err != nil {
+	if c, err = c.WithFlavors(dir, flavors); err != nil {
 		return nil, err
 	}
 	if err := c.followRoot(ctx, fh); err != nil {

@@ -72,6 +72,9 @@ func (c *Client) dialProviders(ctx context.Context, t Target) error {
 	case c.opt.Transport != RDMA || c.opt.Device != nil:
 		c.foreign = c.opt.Device != nil
 		return c.dialFirst(ctx, t)
+	case c.opt.Provider == AutoProvider && c.cfg.TLS != nil:
+		c.opt.Provider = IWARP // RoCE has no TLS
+		fallthrough
 	case c.opt.Provider != AutoProvider:
 		c.opt.Device = c.opt.device(c.opt.Provider)
 		return c.dialFirst(ctx, t)

@@ -15,7 +15,7 @@ func (c *Client) getPort(ctx context.Context, prog, vers uint32) (int, error) {
 
 // getPortAt is getPort for another host.
 func (c *Client) getPortAt(ctx context.Context, host string, prog, vers uint32) (int, error) {
-	conn, err := dialServiceBy(ctx, host, rpcbind.Port, c.cfg)
+	conn, err := c.dialServiceBy(ctx, host, rpcbind.Port, c.cfg)
 	if err != nil {
 		return 0, err
 	}

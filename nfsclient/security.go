@@ -80,9 +80,8 @@ func (c *Client) Kerberos() bool { return isKrb5(c.flavor) }
 // Flavor returns the flavor of this Client's NFS calls.
 func (c *Client) Flavor() oncrpc.Flavor { return c.flavor }
 
-// WithFlavor returns a Client on the same connections whose calls have a flavor. Mount does so for
-// the flavors of an export.
-func (c *Client) WithFlavor(f oncrpc.Flavor) (*Client, error) {
+// withFlavor returns a Client on the same connections with a flavor for its calls.
+func (c *Client) withFlavor(f oncrpc.Flavor) (*Client, error) {
 	switch {
 	case f == c.flavor:
 		return c, nil
@@ -136,10 +135,10 @@ func (c *Client) AsAuth(f oncrpc.Flavor, auth *transport.Auth, cred transport.Cr
 	return &as
 }
 
-// secured returns the Client for an export with a list of flavors from MNT: the first in the
+// WithFlavors returns the Client for an export with a list of flavors from MNT: the first in the
 // server's order that Options.Sec allows and this client can use, as Linux does. A server without a
 // list takes AUTH_SYS. AUTH_NONE in the list means that the server does not mind.
-func (c *Client) secured(dir string, list []uint32) (*Client, error) {
+func (c *Client) WithFlavors(dir string, list []uint32) (*Client, error) {
 	if c.flavor != oncrpc.FlavorSys {
 		return c, nil // the caller has set credentials of another flavor
 	}
@@ -156,7 +155,7 @@ func (c *Client) secured(dir string, list []uint32) (*Client, error) {
 		if len(c.opt.Sec) > 0 && !slices.Contains(c.opt.Sec, f) || f != oncrpc.FlavorSys && !isKrb5(f) {
 			continue
 		}
-		as, err := c.WithFlavor(f)
+		as, err := c.withFlavor(f)
 		if err == nil {
 			return as, nil
 		}

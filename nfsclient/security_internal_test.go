@@ -70,7 +70,7 @@ func TestFlavorOfExport(t *testing.T) {
 		for _, f := range tt.offered {
 			list = append(list, uint32(f))
 		}
-		got, err := c.secured("/x", list)
+		got, err := c.WithFlavors("/x", list)
 		switch {
 		case tt.err != "":
 			if err == nil || err.Error() != tt.err {
@@ -100,14 +100,14 @@ func TestSecName(t *testing.T) {
 func TestFlavorWithoutKerberos(t *testing.T) {
 	c := bare()
 	c.opt.GSS = nil
-	if got, err := c.secured("/x", []uint32{uint32(krb5), uint32(sys)}); err != nil || got != c {
+	if got, err := c.WithFlavors("/x", []uint32{uint32(krb5), uint32(sys)}); err != nil || got != c {
 		t.Errorf("krb5:sys: got %v, %v, want the same Client", got, err)
 	}
-	if _, err := c.secured("/x", []uint32{uint32(krb5)}); !errors.Is(err, ErrNoKerberos) {
+	if _, err := c.WithFlavors("/x", []uint32{uint32(krb5)}); !errors.Is(err, ErrNoKerberos) {
 		t.Errorf("krb5: got %v, want ErrNoKerberos", err)
 	}
 	c.flavor = none
-	if got, err := c.secured("/x", []uint32{uint32(krb5)}); err != nil || got != c {
+	if got, err := c.WithFlavors("/x", []uint32{uint32(krb5)}); err != nil || got != c {
 		t.Errorf("AUTH_NONE: got %v, %v, want the same Client", got, err)
 	}
 }
@@ -115,20 +115,20 @@ func TestFlavorWithoutKerberos(t *testing.T) {
 // All mounts with one flavor share a Client.
 func TestFlavorSharesClient(t *testing.T) {
 	c := bare(krb5, krb5i)
-	one, err := c.WithFlavor(krb5)
+	one, err := c.withFlavor(krb5)
 	must.Succeed(t, err)
-	two, err := c.WithFlavor(krb5)
+	two, err := c.withFlavor(krb5)
 	must.Succeed(t, err)
-	other, err := c.WithFlavor(krb5i)
+	other, err := c.withFlavor(krb5i)
 	must.Succeed(t, err)
 	if one != two || one == other || one.auth == nil {
 		t.Errorf("got %p, %p for krb5 and %p for krb5i", one, two, other)
 	}
-	if as, err := c.WithFlavor(oncrpc.FlavorDH); err == nil {
+	if as, err := c.withFlavor(oncrpc.FlavorDH); err == nil {
 		t.Errorf("AUTH_DH: got a Client with flavor %v, want an error", as.Flavor())
 	}
 	c.server = new(group)
-	if _, err := c.WithFlavor(krb5p); err == nil || !strings.Contains(err.Error(), "name one server") {
+	if _, err := c.withFlavor(krb5p); err == nil || !strings.Contains(err.Error(), "name one server") {
 		t.Errorf("several servers: got %v", err)
 	}
 }

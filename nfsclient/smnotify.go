@@ -37,7 +37,7 @@ func (c *Client) NotifyRestart(ctx context.Context, server, name string, state i
 func (c *Client) notify(ctx context.Context, server string, port int, news *nsm.StatChange) error {
 	cfg := c.cfg
 	cfg.ReservedOnly = true
-	conn, err := dialServiceBy(ctx, server, port, cfg)
+	conn, err := c.dialServiceBy(ctx, server, port, cfg)
 	if err != nil {
 		return err
 	}

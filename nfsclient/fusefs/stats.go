@@ -25,6 +25,7 @@ type Stats struct {
 	Operations  map[string]uint64
 	Calls       map[string]CallStats    // the calls to the server, by procedure
 	Connections []transport.LinkFigures // for the calls
+	Sec         string                  // the security flavor of the calls, as in sec=
 
 	// Requests answered without a call to the server.
 	AttrHits, NameHits, AccessHits uint64
@@ -184,7 +185,7 @@ func (m *MountPoint) Stats() Stats {
 	f := m.fs
 	s := Stats{
 		Age: time.Since(f.counts.begun), Nodes: f.table.size(), NodesMost: f.table.bound(), Open: f.handles.count(),
-		Operations: make(map[string]uint64), Calls: make(map[string]CallStats), Connections: f.client.Links(),
+		Operations: make(map[string]uint64), Calls: make(map[string]CallStats), Connections: f.client.Links(), Sec: nfsclient.SecName(f.client.Flavor()),
 		AttrHits: f.counts.hits[hitAttr].Load(), NameHits: f.counts.hits[hitName].Load(), AccessHits: f.counts.hits[hitAccess].Load(),
 		ForeignChanges: f.counts.foreign.Load(), SillyRenames: f.counts.silly.Load(), Data: f.engine.Stats(),
 	}
