@@ -29,7 +29,6 @@ var kept = map[string]string{
 	"nfsserver/idmap.":                "for programs of one's own with RPCSEC_GSS",
 	"nfsserver/fstest.Allocates":      "for FS of other modules, as nfsserver/juicefs",
 	"nfsclient.FlavorError.Path":      "for errors.As",
-	"nfsclient.Client.WithFlavor":     "for calls without a mount",
 	"nfsserver/fstest.ChargesHoles":   "for FS of other modules, as nfsserver/juicefs",
 	"nfsserver/perm.":                 "for FS of other modules whose objects no kernel guards, as nfsserver/juicefs",
 	"nfsserver.CallID.":               "for FS of other modules, as nfsserver/juicefs",

@@ -107,6 +107,9 @@ func examined(s *session.Session, o *doctor.Options, t nfsclient.Target, arg str
 	}
 	o.Host, o.TCP, o.MountPort, o.CRC = t.Host, t.Transport == nfsclient.TCP, flags.MountPort, flags.CRC
 	o.Provider = flags.Provider
+	if o.Security, err = s.Security(); err != nil {
+		return err
+	}
 	if t.Path != "/" || strings.HasSuffix(arg, ":/") {
 		o.Export = t.Path
 	}

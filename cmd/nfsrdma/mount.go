@@ -128,7 +128,8 @@ func hideConnectionFlags(cmd *cobra.Command) {
 }
 
 // flagOfOption maps flags of other commands to mount options; "" stands for several options.
-var flagOfOption = map[string]string{"proto": "proto", "rdma": "rdma", "mount-port": "mountport", "nconnect": "nconnect", "crc": "crc", "timeout": ""}
+var flagOfOption = map[string]string{"proto": "proto", "rdma": "rdma", "mount-port": "mountport", "nconnect": "nconnect", "crc": "crc", "timeout": "",
+	"sec": "sec", "keytab": "keytab", "xprtsec": "xprtsec", "cacert": "cacert", "cert": "cert", "key": "key", "crl": "crl", "tls-name": "tlsname"}
 
 // completeMount sets the shell completion of options, exports and directories.
 func completeMount(cmd *cobra.Command, s *session.Session) {
@@ -219,7 +220,7 @@ func flagOptions(cmd *cobra.Command) (lists []string, err error) {
 		case option == "":
 			return nil, fmt.Errorf("--%s: a mount has the options soft, timeo and retrans for that", flag)
 		default:
-			lists = append(lists, option+"="+f.Value.String())
+			lists = append(lists, option+`="`+f.Value.String()+`"`) // a value may contain a comma
 		}
 	}
 	return lists, nil

@@ -36,6 +36,9 @@ func newPing(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if c, err = s.WithFlavor(t, c); err != nil {
+				return err
+			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			h := new(bench.Histogram)
 			if err := s.FirstAnswer(ctx, t, "ping", c.Null); err != nil {
@@ -59,11 +62,11 @@ func newPing(s *session.Session) *cobra.Command {
 				d := time.Since(start)
 				h.Add(d)
 				if !quiet && !asJSON {
-					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", c.Links()[0].Addr, transportOf(c), i, micro(d))
+					fmt.Fprintf(out, "NULL from %s over %s: seq=%d time=%s\n", c.Links()[0].Addr, transportOf(c)+securityOf(c), i, micro(d))
 				}
 			}
 			if asJSON {
-				return json.NewEncoder(out).Encode(newPingReport(t, transportOf(c), h))
+				return json.NewEncoder(out).Encode(newPingReport(t, c, h))
 			}
 			pingSummary(out, h)
 			return nil
@@ -78,14 +81,17 @@ func newPing(s *session.Session) *cobra.Command {
 
 // A pingReport is the summary for --json.
 type pingReport struct {
-	Server    string  `json:"server"`       // its address and port
-	Transport string  `json:"transport"`    // rdma or tcp
-	Count     uint64  `json:"count"`        // round trips
-	Min       float64 `json:"min_seconds"`  // the shortest round trip
-	Mean      float64 `json:"mean_seconds"` // their mean
-	P50       float64 `json:"p50_seconds"`  // half took at most this
-	P99       float64 `json:"p99_seconds"`  // 99 % took at most this
-	Max       float64 `json:"max_seconds"`  // the longest round trip
+	Server    string  `json:"server"`           // its address and port
+	Transport string  `json:"transport"`        // rdma or tcp
+	Sec       string  `json:"sec"`              // security flavor: sys, krb5, krb5i or krb5p
+	XprtSec   string  `json:"xprtsec"`          // none, tls or mtls
+	Cipher    string  `json:"cipher,omitempty"` // of TLS
+	Count     uint64  `json:"count"`            // round trips
+	Min       float64 `json:"min_seconds"`      // the shortest round trip
+	Mean      float64 `json:"mean_seconds"`     // their mean
+	P50       float64 `json:"p50_seconds"`      // half took at most this
+	P99       float64 `json:"p99_seconds"`      // 99 % took at most this
+	Max       float64 `json:"max_seconds"`      // the longest round trip
 }
 
 // transportOf returns a connection's transport, rdma or tcp.
@@ -96,8 +102,20 @@ func transportOf(c *nfsclient.Client) string {
 	return nfsclient.RDMA.String()
 }
 
-func newPingReport(t nfsclient.Target, transport string, h *bench.Histogram) *pingReport {
-	return &pingReport{Server: t.Addr(), Transport: transport, Count: h.N, Min: h.Min.Seconds(), Mean: h.Mean().Seconds(),
+// securityOf returns the flavor and the cipher of a connection, if they protect its calls.
+func securityOf(c *nfsclient.Client) (s string) {
+	if c.Kerberos() {
+		s = " with " + nfsclient.SecName(c.Flavor())
+	}
+	if l := c.Links()[0]; l.Cipher != "" {
+		s += ", " + l.Xprtsec + " (" + l.Cipher + ")"
+	}
+	return s
+}
+
+func newPingReport(t nfsclient.Target, c *nfsclient.Client, h *bench.Histogram) *pingReport {
+	l := c.Links()[0]
+	return &pingReport{Server: t.Addr(), Transport: transportOf(c), Sec: nfsclient.SecName(c.Flavor()), XprtSec: l.Xprtsec, Cipher: l.Cipher, Count: h.N, Min: h.Min.Seconds(), Mean: h.Mean().Seconds(),
 		P50: h.Quantile(0.50).Seconds(), P99: h.Quantile(0.99).Seconds(), Max: h.Max.Seconds()}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // checkAdvice builds the command lines from the checks that passed.
@@ -18,7 +20,7 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	if export == "" {
 		export = "/export"
 	}
-	options := []string{}
+	options := cu.securityOptions()
 	if boundPort(cu.bound, progNLM, 4) == 0 { // the kernel asks rpcbind for NLM, whatever NFS's port
 		options = append(options, "nolock")
 	}
@@ -64,14 +66,25 @@ func (cu *checkup) clientLines(export string) (lines []string) {
 		}
 		return fmt.Sprintf("%s=%d", name, port)
 	}
-	mount := unusual("mountport", cu.MountPort, 0)
+	rest := append(cu.securityOptions(), unusual("mountport", cu.MountPort, 0))
 	if cu.rdma != nil {
-		lines = append(lines, line(yes(cu.roce, "rdma=roce", ""), unusual("port", cu.RDMAPort, 20049), mount))
+		lines = append(lines, line(append([]string{yes(cu.roce, "rdma=roce", ""), unusual("port", cu.RDMAPort, 20049)}, rest...)...))
 	}
 	if cu.tcp != nil {
-		lines = append(lines, line("proto=tcp", unusual("port", cu.TCPPort, 2049), mount))
+		lines = append(lines, line(append([]string{"proto=tcp", unusual("port", cu.TCPPort, 2049)}, rest...)...))
 	}
 	return lines
+}
+
+// securityOptions returns the mount options of the checked flavor and of TLS.
+func (cu *checkup) securityOptions() (words []string) {
+	if f, kerberos := cu.flavor(); kerberos {
+		words = append(words, "sec="+nfsclient.SecName(f))
+	}
+	if cu.Security != nil && cu.Security.XprtSec != transport.XprtNone {
+		words = append(words, "xprtsec="+cu.Security.XprtSec.String())
+	}
+	return words
 }
 
 // host returns the server as it appears in a command line before a colon or path.

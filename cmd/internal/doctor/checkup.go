@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -33,9 +34,10 @@ type Options struct {
 	MountPort  int    // port of MOUNT over TCP; 0: the NFS port, then rpcbind's answer
 	CRC        rnic.CRCMode
 	Provider   nfsclient.Provider
-	Write      bool   // make a file, write, read back, remove
-	Root       string // the directory with this machine's files; "": /
-	MountPoint string // mount point in the command lines; "": /mnt
+	Security   *secure.Security // nil: AUTH_SYS in clear
+	Write      bool             // make a file, write, read back, remove
+	Root       string           // the directory with this machine's files; "": /
+	MountPoint string           // mount point in the command lines; "": /mnt
 
 	// The means; nil: the system's.
 	Dial   portprobe.Dialer
@@ -90,6 +92,7 @@ type checkup struct {
 	mountPort int               // MOUNT: its TCP port; 0: none
 	exports   []mount3.Export   // exports
 	export    string            // MNT
+	flavors   []uint32          // MNT: of the export, as the server prefers them
 	root      nfs3.FH           // MNT
 	mounted   bool              // MNT: this host may mount the export
 	nfs       *nfsclient.Client // FSINFO

@@ -33,6 +33,8 @@ type Finding struct {
 	Status Status `json:"status"`           // OK, WARN, FAIL, or SKIP
 	Text   string `json:"finding"`          // one line
 	Advice string `json:"advice,omitempty"` // what to do; "" with OK
+
+	hidden bool // the check does not concern this mount
 }
 
 func ok(format string, args ...any) Finding { return Finding{Text: fmt.Sprintf(format, args...)} }
@@ -67,8 +69,8 @@ type outcome struct {
 }
 
 // runChecks runs each check as soon as its dependencies are over, many concurrently, and calls tell
-// with the findings in table order. A check stores its results in the checkup, and only checks that
-// need it may read them.
+// with the findings in table order, except hidden ones. A check stores its results in the checkup,
+// and only checks that need it may read them.
 func runChecks(ctx context.Context, cu *checkup, table []check, tell func(Finding)) {
 	outcomes := make(map[string]*outcome, len(table))
 	for i := range table {
@@ -93,7 +95,9 @@ func runChecks(ctx context.Context, cu *checkup, table []check, tell func(Findin
 	for i := range table {
 		o := outcomes[table[i].name]
 		<-o.over
-		tell(o.finding)
+		if !o.finding.hidden {
+			tell(o.finding)
+		}
 	}
 }
 

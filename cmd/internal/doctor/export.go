@@ -25,11 +25,17 @@ func checkFSINFO(ctx context.Context, cu *checkup) Finding {
 	if cu.rdma == nil || cu.TCP && cu.tcp != nil {
 		o.Transport, port, over = nfsclient.TCP, cu.TCPPort, "TCP"
 	}
+	if err := cu.secure(&o); err != nil {
+		return fail("see the options", "%v", err)
+	}
 	c, err := nfsclient.Dial(ctx, cu.portAddr(port), o)
 	if err != nil {
 		return fail("see the ports above", "no connection: %v", err)
 	}
 	cu.atEnd(c.Close)
+	if c, err = c.WithFlavors(cu.export, cu.flavors); err != nil {
+		return fail("see the checks of Kerberos above", "%v", err)
+	}
 	info, err := c.Fsinfo(ctx, cu.root)
 	if err != nil {
 		return fail(cu.statusAdvice(err), "over %s: %v", over, err)

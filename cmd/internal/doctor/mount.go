@@ -57,7 +57,7 @@ func checkMount(ctx context.Context, cu *checkup) Finding {
 
 // dialMount connects to MOUNT over TCP and calls NULL once.
 func (cu *checkup) dialMount(ctx context.Context) (*transport.Client, error) {
-	c, err := transport.DialTCP(ctx, cu.portAddr(cu.mountPort), cu.config("mount"))
+	c, err := transport.DialTCP(ctx, cu.portAddr(cu.mountPort), cu.configOf("mount", cu.mountPort))
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +131,8 @@ func checkMNT(ctx context.Context, cu *checkup) Finding {
 		names[i] = nfsclient.SecName(oncrpc.Flavor(f))
 	}
 	text := fmt.Sprintf("%s: a handle of %d bytes, flavors %s", cu.export, len(res.Handle), yes(len(names) > 0, strings.Join(names, ", "), "not told"))
-	if len(names) > 0 && !slices.Contains(res.Flavors, uint32(oncrpc.FlavorSys)) {
-		return fail("export it with sec=sys as well (exports(5)): there is no Kerberos here, and none over RDMA in this client", "%s", text)
+	if cu.flavors = res.Flavors; !cu.usableFlavor() {
+		return fail("give --sec one of these flavors, or export it with one of this client's: sys, krb5, krb5i, krb5p (sec= of exports(5))", "%s", text)
 	}
 	cu.mounted = true
 	return ok("%s", text)

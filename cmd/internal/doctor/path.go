@@ -70,7 +70,7 @@ func checkPath(ctx context.Context, cu *checkup) Finding {
 func (cu *checkup) callLarge(ctx context.Context, tcp bool, dial portprobe.Dialer) error {
 	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pathTime))
 	defer cancel()
-	cfg := cu.config("nfs")
+	cfg := cu.configOf("nfs", cu.TCPPort)
 	cfg.ReservedPort = false // NULL needs none
 	cfg.Dial = dial
 	var c *transport.Client

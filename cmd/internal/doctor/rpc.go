@@ -94,13 +94,23 @@ func (cu *checkup) config(service string) transport.ClientConfig {
 	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
+// configOf is config for a port: with TLS, if it is wanted, on the NFS ports. Other ports get calls
+// in clear, as from a mount.
+func (cu *checkup) configOf(service string, port int) transport.ClientConfig {
+	cfg := cu.config(service)
+	if (port == cu.TCPPort || port == cu.RDMAPort) && cu.Security != nil && cu.Security.XprtSec != transport.XprtNone {
+		cfg.TLS = cu.Security.Config(cu.Host)
+	}
+	return cfg
+}
+
 // checkRPCOverRDMA connects and makes one call.
 func checkRPCOverRDMA(ctx context.Context, cu *checkup) Finding {
 	if cu.roce { // the port check has connected by RoCE
 		return rdmaFacts(cu.rdma)
 	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: cu.CRC})
-	c, err := transport.DialRDMA(ctx, dev, cu.portAddr(cu.RDMAPort), cu.config("nfs"))
+	c, err := transport.DialRDMA(ctx, dev, cu.portAddr(cu.RDMAPort), cu.configOf("nfs", cu.RDMAPort))
 	if err != nil {
 		var gone *transport.ConnectError
 		if errors.As(err, &gone) {
@@ -128,7 +138,7 @@ func checkProgramsRDMA(ctx context.Context, cu *checkup) Finding {
 }
 
 func checkProgramsTCP(ctx context.Context, cu *checkup) Finding {
-	c, err := transport.DialTCP(ctx, cu.portAddr(cu.TCPPort), cu.config("nfs"))
+	c, err := transport.DialTCP(ctx, cu.portAddr(cu.TCPPort), cu.configOf("nfs", cu.TCPPort))
 	if err != nil {
 		return cu.failIfWanted(true, "try again: the port answered a moment ago", "%v", err)
 	}

@@ -9,6 +9,7 @@ const (
 	portRDMA     = "RDMA port"
 	portTCP      = "TCP port"
 	portBind     = "rpcbind port"
+	tlsCheck     = "TLS"
 	startUp      = "MPA start-up"
 	rpcRDMA      = "RPC-over-RDMA"
 	programsRDMA = "programs/RDMA"
@@ -17,6 +18,10 @@ const (
 	mountCheck   = "MOUNT"
 	exportsCheck = "exports"
 	mntCheck     = "MNT"
+	realmCheck   = "Kerberos realm"
+	keytabCheck  = "keytab"
+	ticketCheck  = "ticket"
+	contextCheck = "Kerberos"
 	fsinfoCheck  = "FSINFO"
 	spaceCheck   = "space"
 	whoCheck     = "who am I there"
@@ -39,6 +44,7 @@ func table() []check {
 		{portRDMA, []string{nameCheck, routeCheck}, nil, checkRDMAPort},
 		{portTCP, []string{nameCheck, routeCheck}, nil, checkTCPPort},
 		{portBind, []string{nameCheck, routeCheck}, nil, checkBindPort},
+		{tlsCheck, []string{portTCP}, nil, checkTLS},
 		{startUp, []string{portRDMA}, nil, checkStartUp},
 		{rpcRDMA, []string{startUp}, nil, checkRPCOverRDMA},
 		{programsRDMA, []string{rpcRDMA}, nil, checkProgramsRDMA},
@@ -47,7 +53,11 @@ func table() []check {
 		{mountCheck, []string{nameCheck, routeCheck}, []string{programsRDMA, programsTCP, bindCheck}, checkMount},
 		{exportsCheck, []string{mountCheck}, nil, checkExports},
 		{mntCheck, []string{mountCheck}, []string{exportsCheck}, checkMNT},
-		{fsinfoCheck, []string{mntCheck}, nil, checkFSINFO},
+		{realmCheck, nil, []string{mntCheck}, checkRealm},
+		{keytabCheck, nil, []string{mntCheck}, checkKeytab},
+		{ticketCheck, nil, []string{mntCheck, realmCheck}, checkTicket},
+		{contextCheck, []string{ticketCheck}, nil, checkContext},
+		{fsinfoCheck, []string{mntCheck}, []string{contextCheck}, checkFSINFO},
 		{whoCheck, []string{fsinfoCheck}, nil, checkWho},
 		{spaceCheck, []string{fsinfoCheck}, []string{whoCheck}, checkSpace},
 		{writeCheck, []string{fsinfoCheck}, []string{whoCheck}, checkWrite},

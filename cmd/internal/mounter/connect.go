@@ -52,6 +52,9 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 	for i, t := range r.Source.Targets {
 		o := r.Options.Client(t)
 		o.Responding, o.Moved = responding, session.MoveNotice(tell)
+		if err := r.secure(&o, tell); err != nil {
+			return nil, err
+		}
 		fsys, err := s.OpenWith(ctx, r.Spec, t, o)
 		if err == nil {
 			err = r.checkServers(ctx, fsys, tell)

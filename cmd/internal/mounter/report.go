@@ -26,7 +26,14 @@ func (r *Report) Reached() string {
 	if len(r.Connections) == 0 {
 		return ""
 	}
-	return reached(&r.Connections[0])
+	s := reached(&r.Connections[0])
+	if r.Sec != "" && r.Sec != "sys" {
+		s += ",sec=" + r.Sec
+	}
+	if x := r.Connections[0].Xprtsec; x != "" && x != "none" {
+		s += ",xprtsec=" + x
+	}
+	return s
 }
 
 func reached(l *transport.LinkFigures) string {
@@ -47,12 +54,17 @@ func reached(l *transport.LinkFigures) string {
 // ListOptions returns the transport, and the options unrelated to the transport.
 func (r *Report) ListOptions() string {
 	list := []string{}
-	if s := r.Reached(); s != "" {
-		list = append(list, s)
+	reached := r.Reached()
+	if reached != "" {
+		list = append(list, reached)
 	}
 	for option := range strings.SplitSeq(r.Options, ",") {
 		switch name, _, _ := strings.Cut(option, "="); name {
 		case "", "proto", "rdma", "tcp", "provider", "crc", "ro", "rw":
+		case "sec", "xprtsec":
+			if !strings.Contains(reached, name+"=") {
+				list = append(list, option)
+			}
 		default:
 			list = append(list, option)
 		}
@@ -63,6 +75,9 @@ func (r *Report) ListOptions() string {
 // warnMapped warns that the server maps the mount's user to another user, or that the user cannot
 // change anything in the export.
 func (r *Request) warnMapped(ctx context.Context, s *session.Session, fsys *nfsclient.FS, tell func(string)) {
+	if fsys.Client().Kerberos() {
+		return // the server's users have other numbers
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.ConnectTimeout)
 	defer cancel()
 	cred := transport.SysCred()

@@ -117,6 +117,23 @@ func TestSizesThatTheServerDoesNotTakeAreSaid(t *testing.T) {
 	}
 }
 
+// TestListedSecurity: the list of mounts shows the flavor and the protection in use, not the given
+// ones.
+func TestListedSecurity(t *testing.T) {
+	for _, c := range []struct{ given, sec, xprtsec, want string }{
+		{"", "sys", "none", "proto=tcp"},
+		{"sec=sys,soft", "sys", "none", "proto=tcp,sec=sys,soft"},
+		{"sec=krb5:krb5p,xprtsec=tls,soft", "krb5p", "tls", "proto=tcp,sec=krb5p,xprtsec=tls,soft"},
+		{"", "krb5", "none", "proto=tcp,sec=krb5"},
+		{"xprtsec=tls", "sys", "none", "proto=tcp,xprtsec=tls"}, // there is no connection now
+	} {
+		r := Report{Options: c.given, Stats: fusefs.Stats{Sec: c.sec, Connections: []transport.LinkFigures{{Transport: "tcp", Xprtsec: c.xprtsec}}}}
+		if got := r.ListOptions(); got != c.want {
+			t.Errorf("%+v: listed as %s, want %s", c, got, c.want)
+		}
+	}
+}
+
 // TestReportOfAnOlderProcess: a mount that was made before an upgrade reports no transport.
 func TestReportOfAnOlderProcess(t *testing.T) {
 	for _, r := range []Report{{}, {Stats: fusefs.Stats{Connections: []transport.LinkFigures{{Up: true}}}}} {

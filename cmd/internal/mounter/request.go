@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountctl"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
@@ -24,6 +25,8 @@ type Request struct {
 	Helper  bool   // called by mount(8): wait for a server that is not up yet
 	Verbose bool   // report each step
 	LogFile string // "": the system log in the background, otherwise standard error
+
+	security *secure.Security // set by the first attempt to connect
 }
 
 // The retry times without retry=.

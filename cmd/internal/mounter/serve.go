@@ -50,7 +50,9 @@ func (r *Request) Serve(ctx context.Context, s *session.Session, log *Log, ready
 	defer fsys.Client().Close()
 	r.warnUngranted(fsys, log.Line)
 	r.warnMapped(ctx, s, fsys, log.Line)
-	m, err := fusefs.Mount(ctx, fsys, r.Dir, r.fuseOptions(log.Line))
+	opt := r.fuseOptions(log.Line)
+	opt.Kerberos = r.users(fsys.Client())
+	m, err := fusefs.Mount(ctx, fsys, r.Dir, opt)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,14 @@ func formatted(o *Options) string {
 	add(o.Provider != d.Provider, "rdma=%s", map[nfsclient.Provider]string{nfsclient.IWARP: "iwarp", nfsclient.RoCE: "roce"}[o.Provider])
 	add(o.CRC != d.CRC, "crc=%s", map[rnic.CRCMode]string{rnic.CRCAuto: "auto", rnic.CRCOff: "off", rnic.CRCStrict: "strict"}[o.CRC])
 	add(o.AnyPort, "noresvport")
+	sec := &o.Security
+	add(sec.Sec != "", "sec=%s", sec.Sec)
+	add(sec.Keytab != "", `keytab="%s"`, sec.Keytab)
+	add(sec.RootCache, "rootcred=ccache")
+	add(sec.XprtSec != 0, "xprtsec=%v", sec.XprtSec)
+	for name, v := range map[string]string{"cacert": sec.CACert, "cert": sec.Cert, "key": sec.Key, "crl": sec.CRL, "tlsname": sec.TLSName} {
+		add(v != "", `%s="%s"`, name, v)
+	}
 	add(o.Recovery != Hard, "%s", [...]string{Soft: "soft", SoftErr: "softerr"}[o.Recovery])
 	add(o.Timeo != 0, "timeo=%d", o.Timeo/(time.Second/10))
 	add(o.Retrans != d.Retrans, "retrans=%d", o.Retrans)
@@ -76,7 +84,8 @@ func wantSame(t *testing.T, from, list string, o *Options) {
 // foreign options added.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "proto=tcp,port=77", "rdma=roce,soft,timeo=15,retrans=0", "noac,sync", "actimeo=5,acdirmax=5", "acregmin=100", `context="a:b:c,d",fscontext=e`,
-		"nolock,local_lock=all", "user,exec,suid", "ro,rw,defaults", "uid=0,gid=4294967294", "memory=2G,rsize=1,wsize=99999999", "provider=iwarp", "mounthost=[::1]", `x-a="b,c",bg,retry=3`, "sloppy,zzz"} {
+		"nolock,local_lock=all", "user,exec,suid", "ro,rw,defaults", "uid=0,gid=4294967294", "memory=2G,rsize=1,wsize=99999999", "provider=iwarp", "mounthost=[::1]", `x-a="b,c",bg,retry=3`, "sloppy,zzz",
+		"sec=krb5:sys,uid=3", "sec=krb5p,rootcred=ccache", `xprtsec=mtls,cert="/a,b",key="/ k"`, "xprtsec=tls,cacert=/x,tlsname=n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, list string) {

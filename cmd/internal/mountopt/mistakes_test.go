@@ -7,6 +7,27 @@ import (
 	"testing"
 )
 
+// securityMistakes are errors of the options of TLS and Kerberos.
+var securityMistakes = map[string]string{
+	"xprtsec=ssl":                "option xprtsec=ssl: must be none, tls or mtls",
+	"xprtsec=mtls":               "xprtsec=mtls needs a certificate of this client: add cert=FILE and key=FILE",
+	"xprtsec=tls,xprtsec=none":   "options xprtsec=tls and xprtsec=none contradict each other",
+	"cacert=/ca.pem":             "option cacert has no effect without TLS: add xprtsec=tls",
+	"xprtsec=tls,cert=/c,key=/k": "xprtsec=tls sends no certificate of this client: write xprtsec=mtls",
+	"cacert":                     "option cacert: a value is missing: write cacert=FILE",
+	"sec=krb5,keytab=k":          "option keytab=k: must be an absolute path",
+	"xprtsec=tls,cacert=":        "option cacert=: a value is missing",
+	"xprtsec=tls,tlsname=":       "option tlsname=: a value is missing",
+	`xprtsec=tls,crl=/a"b"`:      `option crl=/a"b": must not contain a quote`,
+	"keytab=/k,sec=sys":          "option keytab has no effect with sec=sys: Kerberos is sec=krb5",
+	"sec=sys,rootcred=ccache":    "option rootcred has no effect with sec=sys: Kerberos is sec=krb5",
+	"rootcred=root":              "option rootcred=root: must be keytab or ccache",
+	"sec=krb5,uid=5":             "options uid=5 and sec=krb5 contradict each other: with Kerberos a user is whom the ticket names",
+	"gid=5,sec=krb5i:krb5p":      "options gid=5 and sec=krb5i:krb5p contradict each other: with Kerberos",
+	"sec=krb5,sec=sys":           "options sec=krb5 and sec=sys contradict each other",
+	"sec=none":                   "option sec=none: must be sys, krb5, krb5i or krb5p, or several with colons between them",
+}
+
 // An error is one line that names the option as typed and the accepted values.
 func TestMistakes(t *testing.T) {
 	for in, want := range map[string]string{
@@ -25,7 +46,6 @@ func TestMistakes(t *testing.T) {
 		"max_connect=17":            "option max_connect=17: must be a number from 1 to 16",
 		"fsc,nofsc":                 "options fsc and nofsc contradict each other",
 		"minorversion=1":            "option minorversion=1: NFS version 3 has no minor versions: leave it out",
-		"xprtsec=tls":               "option xprtsec=tls: must be none",
 		"port":                      "option port: a value is missing: write port=N",
 		"timeo=5s":                  "option timeo=5s: must be tenths of a second (timeo=50 is 5 s)",
 		"retry=2m":                  "option retry=2m: must be minutes from 0",
@@ -44,7 +64,6 @@ func TestMistakes(t *testing.T) {
 		"memory=1M":                 "option memory=1M: must be a size of at least 16M",
 		"uid=joe":                   "option uid=joe: must be a number: id -u NAME prints",
 		"uid=4294967295":            "option uid=4294967295: must be a number",
-		"sec=krb5":                  "option sec=krb5: only sec=sys is implemented, and no Kerberos: write sec=sys",
 		"vers=4.2":                  "option vers=4.2: only NFS version 3 is implemented: write vers=3",
 		"mountproto=rdma":           "option mountproto=rdma: must be tcp or tcp6 or udp or udp6",
 		"remount,ro":                "option remount: options of a mount cannot be changed",
@@ -72,6 +91,12 @@ func TestMistakes(t *testing.T) {
 	}
 	if o, err := Parse([]string{"rw", "zzz=1,soft"}, true); err != nil || o.Recovery != Soft {
 		t.Errorf("sloppy: %+v, %v", o, err)
+	}
+}
+
+func TestSecurityMistakes(t *testing.T) {
+	for in, want := range securityMistakes {
+		wantMistake(t, in, want)
 	}
 }
 
@@ -134,8 +159,8 @@ func TestMistakesOfValues(t *testing.T) {
 		"proto=RDMA":                       "option proto=RDMA: must be rdma, tcp or auto",
 		"proto=auto,rdma":                  "options proto=auto and rdma contradict each other",
 		"proto=tcp,proto=rdma":             "options proto=tcp and proto=rdma contradict each other",
-		"sec=":                             "option sec=: only sec=sys",
-		"sec=sys6":                         "option sec=sys6: only sec=sys",
+		"sec=":                             "option sec=: must be sys, krb5",
+		"sec=sys6":                         "option sec=sys6: must be sys, krb5",
 		"lookupcache=pos,lookupcache=none": "options lookupcache=pos and lookupcache=none contradict each other",
 		"local_lock=posix,nolock":          "options nolock and local_lock=posix contradict each other",
 		"noac,actimeo=1":                   "options noac and actimeo=1 contradict each other",

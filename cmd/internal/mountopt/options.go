@@ -7,6 +7,7 @@ package mountopt
 import (
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
@@ -64,6 +65,7 @@ type Options struct {
 	Recovery  Recovery
 	Timeo     time.Duration // time without a reply before a retransmission; 0: the default
 	Retrans   int
+	Security  secure.Settings
 
 	// the mount command
 	Background bool

@@ -172,8 +172,31 @@ func (p *parser) check() error {
 	if off && p.seen["sync"].name == "async" {
 		return fmt.Errorf("options noac and async contradict each other: noac writes at once")
 	}
+	if err := p.checkSecurity(); err != nil {
+		return err
+	}
 	if o.NoAttrCache {
 		setActimeo(o, 0)
+	}
+	return nil
+}
+
+// checkSecurity finds contradictions between security options, and with uid and gid.
+func (p *parser) checkSecurity() error {
+	s := &p.o.Security
+	err := s.Check(func(name, value string) string {
+		if value == "" {
+			return "option " + name
+		}
+		return name + "=" + value
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"uid", "gid"} {
+		if w, ok := p.seen[name]; ok && s.Kerberos() {
+			return fmt.Errorf("options %s and sec=%s contradict each other: with Kerberos a user is whom the ticket names", w.text, s.Sec)
+		}
 	}
 	return nil
 }

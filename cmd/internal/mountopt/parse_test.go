@@ -13,12 +13,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 func unchanged(*Options) {}
+
+// sec returns the effect of the option sec.
+func sec(list string) func(*Options) { return func(o *Options) { o.Security.Sec = list } }
+
+// security has the options of TLS and Kerberos.
+var security = map[string]func(*Options){
+	"sec=krb5": sec("krb5"), "sec=krb5p:krb5i": sec("krb5p:krb5i"), "sec=krb5:sys:krb5": sec("krb5:sys"), "rootcred=keytab": unchanged,
+	"keytab=/etc/k": func(o *Options) { o.Security.Keytab = "/etc/k" }, "rootcred=ccache": func(o *Options) { o.Security.RootCache = true },
+	"xprtsec=tls": func(o *Options) { o.Security.XprtSec = transport.XprtTLS }, "xprtsec=none": unchanged,
+	"cacert=/ca,xprtsec=tls": func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca"} },
+	"crl=/crl,xprtsec=tls":   func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CRL: "/crl"} },
+	"tlsname=n,xprtsec=tls":  func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, TLSName: "n"} },
+	"cert=/c,key=/k,xprtsec=mtls": func(o *Options) {
+		o.Security = secure.Settings{XprtSec: transport.XprtMTLS, Cert: "/c", Key: "/k"}
+	},
+	`key="/k,1",cert=/c,xprtsec=mtls`: func(o *Options) {
+		o.Security = secure.Settings{XprtSec: transport.XprtMTLS, Cert: "/c", Key: "/k,1"}
+	},
+	"xprtsec=tls,cacert=/ca,crl=/crl,tlsname=n": func(o *Options) {
+		o.Security = secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca", CRL: "/crl", TLSName: "n"}
+	},
+	"xprtsec=mtls,cert=/c,key=/k": func(o *Options) {
+		o.Security = secure.Settings{XprtSec: transport.XprtMTLS, Cert: "/c", Key: "/k"}
+	},
+}
 
 // edge has limits of values, synonyms, and the order of options.
 var edge = map[string]func(*Options){
@@ -38,14 +64,14 @@ var edge = map[string]func(*Options){
 // lesser has the effects of rare options.
 var lesser = map[string]func(*Options){
 	"mountproto=udp": unchanged, "mountproto=udp6": unchanged, "mounthost=m": func(o *Options) { o.MountHost = "m" }, "mountaddr=[::1]": func(o *Options) { o.MountHost = "::1" },
-	"mounthost=m,mountaddr=m": func(o *Options) { o.MountHost = "m" }, "sec=krb5:sys": unchanged,
+	"mounthost=m,mountaddr=m": func(o *Options) { o.MountHost = "m" }, "sec=krb5:sys": sec("krb5:sys"), "sec=krb5:sys,uid=5": func(o *Options) { sec("krb5:sys")(o); o.UID = ID{true, 5} },
 	"write=lazy": unchanged, "write=eager": unchanged, "write=wait": func(o *Options) { o.Sync = true }, "sync,write=lazy": func(o *Options) { o.Sync = true },
 	"nosymfollow": func(o *Options) { o.NoSymfollow = true }, "symfollow": unchanged, "nosymfollow,symfollow": unchanged,
 	`context="a:b:c:s0:c1,c2"`: func(o *Options) { o.Contexts = `context="a:b:c:s0:c1,c2"` },
 	"fscontext=a,defcontext=b": func(o *Options) { o.Contexts = `fscontext="a",defcontext="b"` },
 	"defcontext=b":             func(o *Options) { o.Contexts = `defcontext="b"` }, "rootcontext=@r": func(o *Options) { o.Contexts = `rootcontext="@r"` },
 	"fsc": unchanged, "nofsc": unchanged, "softreval": unchanged, "nosoftreval": unchanged, "namlen=255": unchanged, "addr=10.0.0.1": unchanged, "max_connect=16": unchanged,
-	"trunkdiscovery": unchanged, "notrunkdiscovery": unchanged, "clientaddr=10.0.0.1": unchanged, "migration": unchanged, "nomigration": unchanged, "xprtsec=none": unchanged,
+	"trunkdiscovery": unchanged, "notrunkdiscovery": unchanged, "clientaddr=10.0.0.1": unchanged, "migration": unchanged, "nomigration": unchanged,
 	"lazytime": unchanged, "nolazytime": unchanged, "dirsync": unchanged, "iversion": unchanged, "noiversion": unchanged, "mand": unchanged, "nomand": unchanged, "sloppy": unchanged, "nostrictatime": unchanged,
 	"provider=roce": func(o *Options) {
 		o.Provider, o.Warning = nfsclient.RoCE, "option provider is now called rdma"
@@ -91,7 +117,7 @@ func TestOptions(t *testing.T) {
 		"local_lock=flock": func(o *Options) { o.LocalFlock = true },
 		"local_lock=all":   func(o *Options) { o.LocalPosix, o.LocalFlock = true, true },
 		"nlmport=4045":     func(o *Options) { o.LockPort = 4045 },
-		"sync":             func(o *Options) { o.Sync = true }, "async": none, "sec=sys": none,
+		"sync":             func(o *Options) { o.Sync = true }, "async": none, "sec=sys": sec("sys"),
 		"uid=0": func(o *Options) { o.UID = ID{true, 0} }, "gid=1000": func(o *Options) { o.GID = ID{true, 1000} },
 		"vers=3": none, "nfsvers=3": none, "v3": none, "mountvers=3": none, "sharecache": none, "nosharecache": none,
 		"allow_other": func(o *Options) { o.AllowOther = true }, "noallow_other": func(o *Options) { o.OnlyMe = true },
@@ -116,6 +142,7 @@ func TestOptions(t *testing.T) {
 		"noac,sync":             func(o *Options) { o.NoAttrCache, o.Sync = true, true; setActimeo(o, 0) },
 	}
 	maps.Copy(cases, lesser)
+	maps.Copy(cases, security)
 	maps.Copy(cases, edge)
 	seen := make(map[string]bool)
 	for in, change := range cases {

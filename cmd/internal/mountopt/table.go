@@ -13,8 +13,10 @@ import (
 	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/transport"
 )
 
 // A kind is the treatment of an option.
@@ -95,7 +97,15 @@ var options = []option{
 	{implemented, "nolock", "", "lock", func(o *Options, _ string) error { o.LocalPosix, o.LocalFlock = true, true; return nil }, "locks hold between the programs of this mount only"},
 	{implemented, "local_lock", "all|flock|posix|none", "", setLocalLock, "which kinds of locks hold between the programs of this mount only (default none)"},
 	{implemented, "nlmport", "N", "", number(0, 65535, func(o *Options, n int) { o.LockPort = n }), "TCP port of the server's lock manager (default: the NFS port, then rpcbind)"},
-	{implemented, "sec", "sys", "", setSec, "security flavor AUTH_SYS, the only one"},
+	{implemented, "sec", "FLAVOR", "", setSec, "security flavor: sys, krb5 (identity), krb5i (integrity) or krb5p (privacy), or several with colons between them (default: the first of the server's list that this machine can use)"},
+	{implemented, "keytab", "FILE", "", file(func(o *Options) *string { return &o.Security.Keytab }), "Kerberos keys of this machine, which root's calls use (default /etc/krb5.keytab)"},
+	{implemented, "rootcred", "keytab|ccache", "", setRootCred, "Kerberos credentials of root: the keytab, else its ticket cache (default), or only the ticket cache"},
+	{implemented, "xprtsec", "none|tls|mtls", "", setXprtSec, "protect connections by TLS: tls checks the server's certificate, mtls also sends one (default none)"},
+	{implemented, "cacert", "FILE", "", file(func(o *Options) *string { return &o.Security.CACert }), "PEM file of certificates that issue the server's (default: those this system trusts)"},
+	{implemented, "cert", "FILE", "", file(func(o *Options) *string { return &o.Security.Cert }), "PEM file with this client's certificate, for mtls"},
+	{implemented, "key", "FILE", "", file(func(o *Options) *string { return &o.Security.Key }), "PEM file with the key of this client's certificate"},
+	{implemented, "crl", "FILE", "", file(func(o *Options) *string { return &o.Security.CRL }), "PEM file with revocation lists (default: no certificate counts as revoked)"},
+	{implemented, "tlsname", "NAME", "", text(func(o *Options) *string { return &o.Security.TLSName }), "the name in the server's certificate (default: SERVER)"},
 	{implemented, "uid", "N", "", id(func(o *Options, n uint32) { o.UID = ID{true, n} }), "act as user N on the server for all programs"},
 	{implemented, "gid", "N", "", id(func(o *Options, n uint32) { o.GID = ID{true, n} }), "act as group N on the server for all programs"},
 	{implemented, "vers", "3", "vers", setVersion, "NFS version 3, the only one"},
@@ -163,7 +173,6 @@ var options = []option{
 	{ignored, "clientaddr", "ADDR", "", nil, "accepted: for NFS version 4 alone"},
 	{ignored, "migration", "", "migration", nil, "accepted: for NFS version 4 alone"},
 	{ignored, "nomigration", "", "migration", nil, "accepted: for NFS version 4 alone"},
-	{ignored, "xprtsec", "none", "", oneOf("none"), "accepted: the transport is not encrypted"},
 	{ignored, "lazytime", "", "+lazytime", nil, "accepted: times are the server's"},
 	{ignored, "nolazytime", "", "+lazytime", nil, "accepted: times are the server's"},
 	{ignored, "dirsync", "", "+dirsync", nil, "accepted: changes of names are on the server's disk when they return, in any case"},
@@ -268,12 +277,45 @@ func oneOf(want ...string) func(*Options, string) error {
 	}
 }
 
-// setSec accepts a list of flavors. The first supported one counts.
-func setSec(_ *Options, v string) error {
-	if !slices.Contains(strings.Split(v, ":"), "sys") {
-		return errors.New("only sec=sys is implemented, and no Kerberos: write sec=sys")
+func setSec(o *Options, v string) (err error) {
+	o.Security.Sec, err = secure.ParseSec(v)
+	return err
+}
+
+func setXprtSec(o *Options, v string) (err error) {
+	if o.Security.XprtSec, err = transport.ParseXprtSec(v); err != nil {
+		return errors.New("must be none, tls or mtls")
 	}
 	return nil
+}
+
+func setRootCred(o *Options, v string) error {
+	o.Security.RootCache = v == "ccache"
+	return oneOf("keytab", "ccache")(o, v)
+}
+
+// file is text for the absolute path of a file: the mount's process has another working directory.
+func file(of func(*Options) *string) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		if v != "" && !strings.HasPrefix(v, "/") {
+			return errors.New("must be an absolute path")
+		}
+		return text(of)(o, v)
+	}
+}
+
+// text stores a value. Quotes around one with a comma are gone already.
+func text(of func(*Options) *string) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		switch {
+		case v == "":
+			return errors.New("a value is missing")
+		case strings.ContainsAny(v, "\"\x00"):
+			return errors.New("must not contain a quote")
+		}
+		*of(o) = v
+		return nil
+	}
 }
 
 func setVersion(_ *Options, v string) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -43,7 +44,10 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 	err = gone // report iWARP's error, if RoCE was tried after iWARP
 	var dns *net.DNSError
 	var rejected *rnic.RejectError
+	var handshake *transport.TLSError
 	switch {
+	case errors.As(err, &handshake):
+		return s.explainTLS(t, handshake)
 	case errors.As(err, &dns):
 		return Unreachable{fmt.Errorf("%s: %s", s.Name(t), unresolved(t.Host, dns))}
 	case errors.As(err, &rejected):
@@ -64,6 +68,15 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 		return s.timeoutError(t, "connect", l)
 	}
 	return Unreachable{fmt.Errorf("%s: %w", s.Name(t), gone.Err)}
+}
+
+// explainTLS adds a remedy to a failed handshake. Only lost connections are worth a second attempt.
+func (s *Session) explainTLS(t nfsclient.Target, e *transport.TLSError) error {
+	err := fmt.Errorf("%s: no TLS with the server: %v: %s", s.Name(t), e, secure.TLSCure(e.Failure))
+	if e.Failure == transport.TLSTimeout || e.Failure == transport.TLSCutOff {
+		return Unreachable{err}
+	}
+	return err
 }
 
 // unresolved returns the message for a host name without an address.
@@ -225,6 +238,8 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 func flavorCure(e *nfsclient.FlavorError) string {
 	wants := "the server wants " + nfsclient.SecNames(e.Offered)
 	switch {
+	case len(e.Offered) == 0 && e.Err != nil:
+		return e.Err.Error()
 	case errors.Is(e.Err, nfsclient.ErrNoKerberos):
 		return wants + ": " + e.Err.Error() + ", so have it exported with sec=sys too (exports(5))"
 	case e.Err != nil:

@@ -60,6 +60,9 @@ func (s *Session) Advise(ctx context.Context) {
 	defer cancel()
 	var sure, perhaps []string
 	for _, o := range s.opened {
+		if o.fsys.Client().Kerberos() {
+			continue // the uids here and there differ
+		}
 		view, err := o.view(ctx)
 		if err != nil {
 			continue

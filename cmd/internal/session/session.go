@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/cli"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -29,6 +30,9 @@ type Flags struct {
 	ConnectTimeout time.Duration // limit for a connection, and for a mount
 	Timeout        time.Duration // limit without a reply from a server; 0: forever
 	Mount8         bool          // called by mount(8), which has no flags for times
+
+	Sec, XprtSec string          // flavors with colons between them, and none, tls or mtls; empty: the default
+	Files        secure.Settings // the other security options; Sec and XprtSec are not set
 }
 
 // A Session is one run of the program. It belongs to one goroutine.
@@ -39,6 +43,8 @@ type Session struct {
 	typed   map[nfsclient.Target]string // the path as typed
 	opened  []openedPath
 	clients map[string]*nfsclient.Client // clients by transport and address
+
+	security *secure.Security // nil: not needed so far
 
 	refused refusals
 }
@@ -130,6 +136,9 @@ func (s *Session) Options(t nfsclient.Target) (nfsclient.Options, error) {
 		if o.Provider, err = nfsclient.ParseProvider(s.Flags.RDMA); err != nil {
 			return o, fmt.Errorf("--rdma %q: must be auto, iwarp or roce", s.Flags.RDMA)
 		}
+	}
+	if err := s.secure(&o); err != nil {
+		return o, err
 	}
 	o.Responding, o.Moved = s.notice(t), s.failoverNotice()
 	modes := map[string]rnic.CRCMode{"on": rnic.CRCOn, "auto": rnic.CRCAuto, "off": rnic.CRCOff, "strict": rnic.CRCStrict}

@@ -1,0 +1,103 @@
+// From settings to the options of connections.
+
+package secure
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/certs"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
+)
+
+// A Security has the settings' files and credentials. It is safe for concurrent use.
+type Security struct {
+	Settings           // set once
+	Kerberos *Kerberos // nil: the settings exclude it
+
+	store *certs.Store // nil: no TLS
+}
+
+// Open reads the files of the settings.
+func (s *Settings) Open(log func(line string)) (*Security, error) {
+	x := &Security{Settings: *s}
+	if s.XprtSec != transport.XprtNone {
+		o := certs.Options{Certificate: s.Cert, Key: s.Key}
+		if s.CACert != "" {
+			o.Authorities = []string{s.CACert}
+		}
+		if s.CRL != "" {
+			o.Revocations = []string{s.CRL}
+		}
+		var err error
+		if x.store, err = certs.Open(o); err != nil {
+			return nil, err
+		}
+	}
+	if s.Sec != "sys" {
+		x.Kerberos = newKerberos(s, log)
+	}
+	return x, nil
+}
+
+// Apply sets the security options of connections.
+func (x *Security) Apply(o *nfsclient.Options) error {
+	o.Sec = x.Flavors()
+	if x.Kerberos != nil && o.Cred == nil {
+		o.GSS = x.Kerberos.own
+	}
+	if x.store == nil {
+		return nil
+	}
+	if o.Transport == nfsclient.RDMA && o.Provider == nfsclient.RoCE {
+		return fmt.Errorf("xprtsec=%v is not possible over RoCE: use iWARP (rdma=iwarp), TCP, or sec=krb5p", x.XprtSec)
+	}
+	o.TLS = x.Config
+	return nil
+}
+
+// Config returns the TLS configuration for a connection to a server.
+func (x *Security) Config(server string) *tls.Config {
+	if x.TLSName != "" {
+		server = x.TLSName
+	}
+	cfg := x.store.Client(server)
+	// A mount lives longer than its certificate and the revocation lists: both come from the files
+	// as they are at each connection.
+	cfg.GetClientCertificate = func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		now := x.store.Client(server)
+		if now.GetClientCertificate == nil {
+			return new(tls.Certificate), nil
+		}
+		return now.GetClientCertificate(i)
+	}
+	cfg.VerifyConnection = func(state tls.ConnectionState) error {
+		if now := x.store.Client(server); now.VerifyConnection != nil {
+			return now.VerifyConnection(state)
+		}
+		return nil
+	}
+	return cfg
+}
+
+// OwnExpiry returns the end of this client's certificate; zero: it has none.
+func (x *Security) OwnExpiry() time.Time {
+	if x.store == nil {
+		return time.Time{}
+	}
+	return x.store.Stats().NotAfter
+}
+
+// service returns the protection of a flavor's calls.
+func service(f oncrpc.Flavor) transport.Service {
+	switch f {
+	case oncrpc.FlavorKrb5i:
+		return transport.ServiceIntegrity
+	case oncrpc.FlavorKrb5p:
+		return transport.ServicePrivacy
+	}
+	return transport.ServiceNone
+}
