@@ -334,3 +334,18 @@ func TestUnknownFlags(t *testing.T) {
 		from.sendFlags &= 0x07
 	})
 }
+
+// TestFiller: a MIC token with other filler is malformed, also under the right key.
+func TestFiller(t *testing.T) {
+	eachContext(t, func(t *testing.T, from, to *Context) {
+		s := from.send.sign.begin()
+		defer s.free()
+		header{id: idMIC, flags: from.sendFlags}.put(s.head[:])
+		s.head[5] = 0
+		head := s.head
+		token := append(head[:], s.checksum(nil)...)
+		if err := to.VerifyMIC(token); !errors.Is(err, errDefectiveToken) {
+			t.Errorf("got %v, want %v", err, errDefectiveToken)
+		}
+	})
+}

@@ -175,6 +175,16 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// TestConfounder: a message never has the same ciphertext twice.
+func TestConfounder(t *testing.T) {
+	for _, et := range enctypes {
+		k := newSealKey(testKey(t, et.id), 24)
+		if bytes.Equal(k.seal(nil, nil, []byte("message")), k.seal(nil, nil, []byte("message"))) {
+			t.Errorf("%s: the same ciphertext twice", et.name)
+		}
+	}
+}
+
 func TestOpenShort(t *testing.T) {
 	for _, et := range enctypes {
 		k := newSealKey(testKey(t, et.id), 24)

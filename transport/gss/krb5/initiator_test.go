@@ -62,7 +62,9 @@ func TestFinishRefuses(t *testing.T) {
 	}
 	mixed := *f
 	mixed.session, _ = newSubkey(enctypeOf(AES128SHA1))
+	mislabeled := newSealKey(f.session, usageAPRep).seal(nil, nil, part(0))
 	for fault, token := range map[string][]byte{
+		"an enctype beside the key's":      frame(idAPRep, marshalAPRep(encrypted{enctype: AES256SHA1, cipher: mislabeled})),
 		"the time of another request":      reply(f, part(time.Microsecond)),
 		"the second of another request":    reply(f, part(-time.Second)),
 		"another session key":              reply(other, part(0)),
