@@ -53,6 +53,8 @@ type ClientConfig struct {
 	// server's certificate; "": the host of the server's address. For DialRDMA the session is below
 	// iWARP, a protocol between this package's client and server; RoCE has none.
 	TLS *tls.Config
+	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can.
+	KernelTLS bool
 	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
 	// device's Dial. It may be nil.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -58,6 +58,9 @@ type ServerConfig struct {
 	// versions, ALPN and session tickets. TLS runs in many goroutines concurrently, and must not
 	// wait. nil: no TLS.
 	TLS func() *tls.Config
+	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can (module
+	// tls, version 6.14 for peers that change their keys).
+	KernelTLS bool
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
 	// Logger gets lines for an operator: connections refused or closed, waiting calls, panics. A
@@ -112,6 +115,7 @@ type Server struct {
 	dispatcher
 	owners    owners
 	secured   tlsCounts
+	take      takeTLS       // nil: sessions stay in this process
 	stuckWait time.Duration // stuckWait, except in tests
 
 	mu            sync.Mutex
@@ -150,6 +154,9 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 	s.pool.clock = lead.NewClock(lead.Tick)
 	s.pool.init(cfg.MaxWorkers, ownWorkers, lanesOf(list))
 	s.owners.init(cfg.Owner)
+	if cfg.KernelTLS {
+		s.take = kernelTake
+	}
 	return s
 }
 

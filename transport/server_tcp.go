@@ -455,7 +455,13 @@ func (t *tcpConn) fate() fate {
 	if t.settled.Load() == t.received.Load() {
 		half = fateClosed
 	}
-	return tcpFate(t.nc, half, t.replied.Load())
+	replied := t.replied.Load()
+	if s := t.stream.Load(); s != nil && s.kernel != nil {
+		if replied = 0; half == fateClosed && !t.acknowledged() {
+			half = fateHalf
+		}
+	}
+	return tcpFate(t.nc, half, replied)
 }
 
 func (t *tcpConn) drain() {

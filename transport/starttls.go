@@ -89,7 +89,7 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	t.calls.leave(0)
 	t.calls.drain()
 	cfg, hello := serverTLS(t.srv.cfg.TLS(), alpnSunRPC)
-	stream := newTLSStream(t.nc, cfg, tls.Server)
+	stream := newTLSStream(t.nc, cfg, serverEnd, t.srv.take)
 	if err := t.handshake(probe, stream); err != nil {
 		why := hello.reason(err)
 		t.srv.secured.fail(why)
@@ -184,7 +184,7 @@ func linger(nc net.Conn) {
 // repliesWritten corrects replied after a write in a session: it counts the bytes on the wire,
 // because it is compared with the bytes that the peer's kernel has acknowledged.
 func (t *tcpConn) repliesWritten() {
-	if s := t.stream.Load(); s != nil {
+	if s := t.stream.Load(); s != nil && s.kernel == nil {
 		t.replied.Store(s.before + s.wire.sealed.Load())
 	}
 }

@@ -94,7 +94,11 @@ func (cfg *ClientConfig) handshake(nc net.Conn, addr string) (*tlsStream, error)
 // session does the handshake for the protocol.
 func (cfg *ClientConfig) session(nc net.Conn, addr, alpn string) (*tlsStream, error) {
 	strict, shown := clientTLS(cfg.TLS, addr, alpn)
-	stream := newTLSStream(nc, strict, tls.Client)
+	var take takeTLS
+	if cfg.KernelTLS && alpn == alpnSunRPC {
+		take = kernelTake
+	}
+	stream := newTLSStream(nc, strict, clientEnd, take)
 	if err := stream.handshake(); err != nil {
 		return nil, clientTLSError(err)
 	}

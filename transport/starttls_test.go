@@ -344,6 +344,28 @@ func TestServerRefusesHandshakes(t *testing.T) {
 	}
 }
 
+// A ticketCache reports the tickets of a server.
+type ticketCache struct{ tickets int }
+
+func (c *ticketCache) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
+func (c *ticketCache) Put(string, *tls.ClientSessionState)        { c.tickets++ }
+
+// TestNoSessionTickets: each session is a whole handshake, which checks the certificates.
+func TestNoSessionTickets(t *testing.T) {
+	_, addr := tlsServer(t, testPKI().server)
+	cache := &ticketCache{}
+	cfg := testPKI().client.Clone()
+	cfg.ServerName, cfg.ClientSessionCache = "server.test", cache
+	nc := raw(t, addr)
+	if err := probeTLS(nc); err != nil {
+		t.Fatalf("probe: %v", err)
+	}
+	answerOf(t, tls.Client(nc, cfg), record(0))
+	if cache.tickets > 0 {
+		t.Errorf("%d session tickets", cache.tickets)
+	}
+}
+
 // give makes a client present a certificate that the server did not ask for.
 func give(cert tls.Certificate) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }

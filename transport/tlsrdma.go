@@ -4,7 +4,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -75,7 +74,7 @@ func (s *Server) inboundRDMA(nc net.Conn) (net.Conn, error) {
 		return nc, err
 	}
 	cfg, hello := serverTLS(s.cfg.TLS(), alpnRDMA)
-	stream := newTLSStream(nc, cfg, tls.Server)
+	stream := newTLSStream(nc, cfg, serverEnd, nil)
 	if err := stream.handshakeRDMA(); err != nil {
 		why := hello.reason(err)
 		s.secured.fail(why)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdma/nfsrdma/transport/internal/ktls"
 )
 
 // A TLS 1.3 record has a header of 5 bytes and at most 16 KiB of data, then a byte for the type and
@@ -38,6 +40,10 @@ type tlsStream struct {
 	wire    tlsWire
 	channel Channel // set by handshake
 
+	toKernel takeTLS         // nil: the session stays here
+	hands    *ktls.Handshake // with take
+	kernel   kernelTLS       // set by handshake: replaces conn and wire; nil: none
+
 	before uint64 // bytes sent in clear on the socket before the session; set by the user
 
 	// Owned by the writer.
@@ -50,6 +56,7 @@ type tlsWire struct {
 	net.Conn               // the socket
 	sealed   atomic.Uint64 // bytes of records written, with the handshake
 	through  bool          // during the handshake: written bytes go directly to the socket
+	exact    bool          // with through: nothing is read ahead, because the kernel may take over
 
 	// Owned by the reader.
 	in         []byte
@@ -64,10 +71,18 @@ type tlsWire struct {
 	spare []byte
 }
 
-// newTLSStream returns a stream before its handshake. wrap is tls.Server or tls.Client.
-func newTLSStream(raw net.Conn, cfg *tls.Config, wrap func(net.Conn, *tls.Config) *tls.Conn) *tlsStream {
-	s := &tlsStream{wire: tlsWire{Conn: raw, through: true, in: make([]byte, tlsFirstRead)}}
-	s.conn = wrap(&s.wire, cfg)
+// newTLSStream returns a stream before its handshake. take is nil if the session must not move into
+// the kernel.
+func newTLSStream(raw net.Conn, cfg *tls.Config, end tlsEnd, take takeTLS) *tlsStream {
+	s := &tlsStream{toKernel: take, wire: tlsWire{Conn: raw, through: true}}
+	if take != nil {
+		s.wire.exact = true
+		s.hands = end.kernel(&s.wire, cfg)
+		s.conn = s.hands.TLS
+		return s
+	}
+	s.wire.in = make([]byte, tlsFirstRead)
+	s.conn = end.user(&s.wire, cfg)
 	return s
 }
 
@@ -76,17 +91,23 @@ func (s *tlsStream) handshake() error {
 	if err := s.conn.Handshake(); err != nil {
 		return err
 	}
-	s.wire.through = false
+	state := s.conn.ConnectionState()
+	s.channel.TLS = &state
+	if err := s.moveToKernel(); err != nil || s.kernel != nil {
+		return err
+	}
+	s.wire.through, s.wire.exact = false, false
 	in := make([]byte, tcpWindow)
 	s.wire.end = copy(in, s.wire.in[s.wire.start:s.wire.end])
 	s.wire.in, s.wire.start = in, 0
-	state := s.conn.ConnectionState()
-	s.channel.TLS = &state
 	return nil
 }
 
 // Read reads from at most one record. An expired deadline loses no bytes.
 func (s *tlsStream) Read(b []byte) (int, error) {
+	if s.kernel != nil {
+		return s.kernel.Read(b)
+	}
 	n, err := s.conn.Read(b)
 	// A full b may leave bytes of the record in the tls.Conn, which does not report them. If it
 	// leaves none, ahead is too large by one until the next Read.
@@ -99,11 +120,19 @@ func (s *tlsStream) Read(b []byte) (int, error) {
 }
 
 // buffered reports whether Read possibly returns bytes without the socket.
-func (s *tlsStream) buffered() bool { return s.wire.ahead.Load() > 0 }
+func (s *tlsStream) buffered() bool {
+	if s.kernel != nil {
+		return readable(s.wire.Conn)
+	}
+	return s.wire.ahead.Load() > 0
+}
 
 // Read passes on the socket's bytes up to a record's end, so that the tls.Conn holds no bytes of
 // the next record, which buffered would not see.
 func (w *tlsWire) Read(b []byte) (int, error) {
+	if w.exact {
+		return w.Conn.Read(b)
+	}
 	for w.left == 0 {
 		if have := w.end - w.start; have >= tlsHeader {
 			w.left = tlsHeader + int(binary.BigEndian.Uint16(w.in[w.start+3:]))
@@ -197,6 +226,9 @@ func (s *tlsStream) flush() (n int64, err error) {
 // of bytes written to the socket. After an expired deadline another writeBuffers, also with empty
 // bufs, continues. The caller is the only writer.
 func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
+	if s.kernel != nil {
+		return s.kernel.WriteBuffers(bufs)
+	}
 	for {
 		for sealed := 0; sealed < tlsBatch && len(*bufs) > 0; {
 			b := s.portion(bufs)
@@ -215,6 +247,9 @@ func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
 // Write is writeBuffers for one buffer. It returns the number of sealed bytes, which MUST NOT be
 // written again. After an expired deadline another Write sends the sealed bytes first.
 func (s *tlsStream) Write(b []byte) (int, error) {
+	if s.kernel != nil {
+		return s.kernel.Write(b)
+	}
 	for rest := b; ; {
 		n := min(len(rest), tlsBatch)
 		if _, err := s.conn.Write(rest[:n]); err != nil {
@@ -259,5 +294,11 @@ func skip(bufs *net.Buffers, n int) {
 	}
 }
 
-// closeNotify seals a close_notify alert, for flush. No data may follow.
-func (s *tlsStream) closeNotify() { _ = s.conn.CloseWrite() }
+// closeNotify seals a close_notify alert, for flush; the kernel also sends FIN. No data may follow.
+func (s *tlsStream) closeNotify() {
+	if s.kernel != nil {
+		_ = s.kernel.CloseWrite()
+		return
+	}
+	_ = s.conn.CloseWrite()
+}

@@ -59,9 +59,9 @@ func streams(t *testing.T) (server, client *tlsStream, tap *tapConn) {
 	t.Cleanup(func() { near.Close(); far.Close() })
 	tap = &tapConn{Conn: near}
 	cfg, _ := serverTLS(testPKI().server, alpnSunRPC)
-	server = newTLSStream(tap, cfg, tls.Server)
+	server = newTLSStream(tap, cfg, serverEnd, nil)
 	strict, _ := clientTLS(testPKI().client, l.Addr().String(), alpnSunRPC)
-	client = newTLSStream(far, strict, tls.Client)
+	client = newTLSStream(far, strict, clientEnd, nil)
 	done := make(chan error)
 	go func() { done <- server.handshake() }()
 	must.Succeed(t, client.handshake(), <-done)

@@ -36,7 +36,8 @@ type Handshake struct {
 	isServer bool
 }
 
-// Server prepares a server's handshake on raw. It uses a copy of cfg without session tickets: a
+// Server prepares a server's handshake on raw, a TCP connection or a view of one, which then has
+// NetConn() net.Conn and reads nothing ahead. It uses a copy of cfg without session tickets: a
 // ticket is a record after the handshake, and would advance the sequence number.
 func Server(raw net.Conn, cfg *tls.Config) *Handshake {
 	h := newHandshake(raw)
@@ -62,7 +63,11 @@ func newHandshake(raw net.Conn) *Handshake {
 func (h *Handshake) Take() (*Conn, error) {
 	defer h.records.unlimit()
 	defer h.secrets.forget()
-	tcp, ok := h.raw.(*net.TCPConn)
+	raw := h.raw
+	if c, ok := raw.(interface{ NetConn() net.Conn }); ok { // a view of the socket
+		raw = c.NetConn()
+	}
+	tcp, ok := raw.(*net.TCPConn)
 	if !ok {
 		return nil, fmt.Errorf("%w: not a TCP connection", ErrUnsupported)
 	}
