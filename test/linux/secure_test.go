@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/machine/realm"
 	"github.com/nfsrdma/nfsrdma/test/must"
+	"github.com/nfsrdma/nfsrdma/test/wire"
 )
 
 // The names of the two machines, in certificates, principals and the guest's /etc/hosts.
@@ -90,6 +91,17 @@ type securePeer struct {
 // itself is the guest's own server.
 var itself = securePeer{guestName, "hello from knfsd", 2049, 20049, 20048}
 
+// serve starts our server with its export /export. Its TCP port is 2049, where rpc.gssd also makes
+// the contexts of mounts over RDMA.
+func (g *secureGuest) serve(t *testing.T, args ...string) (*server, securePeer) {
+	t.Helper()
+	s := &server{t: t, g: g.Guest, dir: exportDir(t), behind: machine.Port(t), tcp: itself.tcp, args: append(args, "--crc", "auto"), want: wire.Want{ServerOurs: true}}
+	s.start()
+	s.rdma = watched(t, g.Listen, s.address(s.behind), &s.want)
+	t.Cleanup(s.stop)
+	return s, securePeer{hostName, "hello from nfsrdmad", s.tcp, s.rdma, s.tcp}
+}
+
 // at is the command by which the guest mounts the peer's /export at /mnt.
 func (p securePeer) at(proto, options string) string {
 	port := p.tcp
@@ -97,6 +109,15 @@ func (p securePeer) at(proto, options string) string {
 		port = p.rdma
 	}
 	return fmt.Sprintf("mount_%s %s:/export /mnt %d %d %s || exit 1\n", proto, p.name, port, p.mount, options)
+}
+
+// readsSmall: the guest mounts a server and reads hello.txt, and the mount has the option.
+func readsSmall(t *testing.T, g *guest.Guest, p securePeer, proto, option string) {
+	t.Helper()
+	out := run(t, g, p.at(proto, option)+"cat /mnt/hello.txt && grep ' /mnt ' /proc/mounts; umount /mnt")
+	if !strings.Contains(out, p.hello) || !strings.Contains(out, ","+option+",") {
+		t.Errorf("%s over %s: got %q, want %q of a mount with the option", option, proto, out, p.hello)
+	}
 }
 
 // withTLS starts tlshd with certificates of an authority, which it returns with its directory.
@@ -134,7 +155,8 @@ func (g *secureGuest) withKerberos(opts realm.Options) *realm.Realm {
 	for _, user := range []string{alice, bob} {
 		r.AddPrincipal(user, password)
 	}
-	for _, service := range []string{"nfs/" + guestName, "nfs/" + hostName} {
+	here := []string{"nfs/" + guestName, "nfs/localhost"}
+	for _, service := range append(here, "nfs/"+hostName) {
 		r.AddPrincipal(service, "")
 	}
 	text, err := os.ReadFile(r.Conf())
@@ -145,7 +167,7 @@ func (g *secureGuest) withKerberos(opts realm.Options) *realm.Realm {
 	conf = regexp.MustCompile(`default_ccache_name = .*`).ReplaceAllString(conf, "default_ccache_name = FILE:/tmp/krb5cc_%{uid}")
 	dir := g.t.TempDir()
 	write(g.t, filepath.Join(dir, "krb5.conf"), []byte(conf))
-	r.KeytabTo(filepath.Join(dir, "krb5.keytab"), "nfs/"+guestName)
+	r.KeytabTo(filepath.Join(dir, "krb5.keytab"), here...)
 	g.copyFiles("/etc", filepath.Join(dir, "krb5.conf"), filepath.Join(dir, "krb5.keytab"))
 	run(g.t, g.Guest, "chmod 644 /etc/krb5.conf; krb5_up")
 	return r

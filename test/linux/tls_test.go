@@ -3,35 +3,86 @@
 package linux
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/linux/guest"
+	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// readSmall reads a file of a mount and shows the mount's options.
-const readSmall = "cat /mnt/hello.txt && grep ' /mnt ' /proc/mounts; umount /mnt\n"
-
-// TestTLS: the guest and its own server, which shows that the guest works.
+// TestTLS: the guest and its own server, which shows that the guest works; then with us.
 func TestTLS(t *testing.T) {
 	g := bootSecure(t)
 	a := g.withTLS()
-	mountsTLS(t, g.Guest, itself)
-	g.refusesServers(t, a, itself, func(bad *authority) {
-		g.copyFiles("/etc/tlshd", bad.files("server.pem", "server.key")...)
+	t.Run("linux-linux", func(t *testing.T) {
+		mountsTLS(t, g.Guest, itself)
+		g.refusesServers(t, a, itself, func(bad *authority) {
+			g.copyFiles("/etc/tlshd", bad.files("server.pem", "server.key")...)
+		})
+		quiet(t, g.Guest)
 	})
-	quiet(t, g.Guest)
+	t.Run("serve", func(t *testing.T) { g.mountsOurTLS(t, a) })
+}
+
+// mountsOurTLS: the guest mounts our server, and works there. A client without TLS, or with a bad
+// certificate, gets no file.
+func (g *secureGuest) mountsOurTLS(t *testing.T, a *authority) {
+	a.revoke("crl.pem")
+	a.issue("server", hostName, time.Now().Add(time.Hour))
+	f := a.files("server.pem", "server.key", "ca.pem", "crl.pem")
+	s, p := g.serve(t, "--xprtsec", "tls:mtls", "--tls-cert", f[0], "--tls-key", f[1], "--tls-client-ca", f[2], "--tls-crl", f[3])
+	mountsTLS(t, g.Guest, p)
+	hides(t, g.Guest, s, p, "tcp", "xprtsec=tls", true)
+	run(t, g.Guest, p.at("tcp", "xprtsec=tls"))
+	checks(t, g.Guest, "-dir /mnt -large 16 -run 'sizes|large|mmap|symlinks|rename|unlink-open|attributes|readdir|parallel'")
+	run(t, g.Guest, unmount)
+	g.refusesServers(t, a, p, func(bad *authority) {
+		for i, from := range bad.files("server.pem", "server.key") {
+			b, err := os.ReadFile(from)
+			must.Succeed(t, err)
+			must.Succeed(t, os.WriteFile(f[i], b, 0o600))
+		}
+		time.Sleep(lookInterval)
+	})
+	weak := "RPC: server " + hostName + " requires stronger authentication" // in the guest's log
+	s.refuses(g, p, "", "call refused: its connection is less protected than the export demands")
+	other := newAuthority(t, t.TempDir(), "ca")
+	other.issue("client", guestName, time.Now().Add(time.Hour))
+	g.copyFiles("/etc/tlshd", other.files("client.pem", "client.key")...)
+	s.refuses(g, p, "xprtsec=mtls", "unknown authority")
+	a.issue("client", guestName, time.Now().Add(-time.Minute))
+	g.copyFiles("/etc/tlshd", a.files("client.pem", "client.key")...)
+	s.refuses(g, p, "xprtsec=mtls", "expired")
+	a.revoke("crl.pem", a.issue("client", guestName, time.Now().Add(time.Hour)))
+	g.copyFiles("/etc/tlshd", a.files("client.pem", "client.key")...)
+	s.refuses(g, p, "xprtsec=mtls", "revoked")
+	quiet(t, g.Guest, weak)
+}
+
+// lookInterval is the time after which our server has looked at its files again, and after which it
+// logs another failed handshake.
+const lookInterval = 1100 * time.Millisecond
+
+// refuses: the guest cannot use a mount with options, and the server's log says why.
+func (s *server) refuses(g *secureGuest, p securePeer, options, why string) {
+	s.t.Helper()
+	time.Sleep(lookInterval)
+	before := len(s.log.String())
+	out := run(s.t, g.Guest, "("+p.at("tcp", options)+") && ls -l /mnt; umount /mnt; true")
+	said := s.log.String()[before:]
+	if strings.Contains(out, "hello.txt") || !strings.Contains(out, "mount.nfs: ") || !strings.Contains(said, why) {
+		s.t.Errorf("options %q: the guest said %q, the server %q; want a refusal and %q", options, out, said, why)
+	}
 }
 
 // mountsTLS: the guest mounts a server with both kinds of TLS.
 func mountsTLS(t *testing.T, g *guest.Guest, p securePeer) {
 	t.Helper()
-	for _, sec := range []string{"tls", "mtls"} {
-		out := run(t, g, p.at("tcp", "xprtsec="+sec)+readSmall+p.at("tcp", "xprtsec="+sec)+client1MB)
-		if !strings.Contains(out, p.hello) || !strings.Contains(out, "xprtsec="+sec+",") {
-			t.Errorf("xprtsec=%s: got %q", sec, out)
-		}
+	for _, sec := range []string{"xprtsec=tls", "xprtsec=mtls"} {
+		readsSmall(t, g, p, "tcp", sec)
+		run(t, g, p.at("tcp", sec)+client1MB)
 	}
 }
 
@@ -58,5 +109,5 @@ func (g *secureGuest) refusesServers(t *testing.T, a *authority, p securePeer, u
 	}
 	a.issue("server", p.name, time.Now().Add(time.Hour))
 	use(a)
-	run(t, g.Guest, p.at("tcp", "xprtsec=tls")+readSmall)
+	readsSmall(t, g.Guest, p, "tcp", "xprtsec=tls")
 }
