@@ -37,6 +37,33 @@ func TestKerberos(t *testing.T) {
 		quiet(t, g.Guest)
 	})
 	t.Run("serve", func(t *testing.T) { g.mountsOurKerberos(t, r) })
+	t.Run("commands", func(t *testing.T) { g.servesOurKerberos(t, r) })
+}
+
+// servesOurKerberos: our commands use the guest's server as a user with a ticket, and not without.
+func (g *secureGuest) servesOurKerberos(t *testing.T, r *realm.Realm) {
+	s := g.reached(t)
+	env := []string{"KRB5_CONFIG=" + r.Conf(), "KRB5CCNAME=FILE:" + r.Kinit(alice, password)}
+	for _, sec := range services {
+		for _, c := range []tool{tcpTool(t, s), rdmaTool(t, s)} {
+			t.Run(c.scheme+"-"+sec, func(t *testing.T) {
+				c.t, c.env = t, env
+				c.args = append(c.args, "--sec", sec)
+				listCatCopy(t, c, 8)
+				if sec == "krb5p" {
+					commands(t, c)
+				}
+				c.do("mkdir", c.path("of-alice"))
+				if owner := run(t, g.Guest, "stat -c %u /export/of-alice && rmdir /export/of-alice"); owner != "1000\n" {
+					t.Errorf("a directory of u1000 belongs to %q", owner)
+				}
+			})
+		}
+	}
+	c := tcpTool(t, s)
+	c.args, c.env = append(c.args, "--sec", "krb5"), []string{env[0], "KRB5CCNAME=FILE:" + filepath.Join(t.TempDir(), "none")}
+	c.fails("ticket", "cat", c.path("hello.txt"))
+	quiet(t, g.Guest)
 }
 
 // mountsOurKerberos: the guest mounts our server, and its users work there. The guest's root is

@@ -102,6 +102,14 @@ func (g *secureGuest) serve(t *testing.T, args ...string) (*server, securePeer) 
 	return s, securePeer{hostName, "hello from nfsrdmad", s.tcp, s.rdma, s.tcp}
 }
 
+// reached lets our client use the guest's own server, whose RDMA traffic is checked. Its principal
+// is also one of localhost.
+func (g *secureGuest) reached(t *testing.T) *far {
+	t.Helper()
+	s := &guest.Server{Guest: g.Guest, RDMA: g.Address(itself.rdma), TCP: g.Address(itself.tcp), Mount: g.Address(itself.mount)}
+	return reach(t, s, nil, &wire.Want{ClientOurs: true})
+}
+
 // at is the command by which the guest mounts the peer's /export at /mnt.
 func (p securePeer) at(proto, options string) string {
 	port := p.tcp

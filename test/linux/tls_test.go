@@ -4,6 +4,7 @@ package linux
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,33 @@ func TestTLS(t *testing.T) {
 		quiet(t, g.Guest)
 	})
 	t.Run("serve", func(t *testing.T) { g.mountsOurTLS(t, a) })
+	t.Run("commands", func(t *testing.T) { g.servesOurTLS(t, a) })
+}
+
+// servesOurTLS: our commands use the guest's server, and not with a bad certificate on either side.
+func (g *secureGuest) servesOurTLS(t *testing.T, a *authority) {
+	a.issue("server", guestName, time.Now().Add(time.Hour))
+	a.issue("client", hostName, time.Now().Add(time.Hour))
+	g.copyFiles("/etc/tlshd", a.files("server.pem", "server.key")...)
+	f := a.files("ca.pem", "client.pem", "client.key")
+	s := g.reached(t)
+	withTLS := tcpTool(t, s)
+	withTLS.args = append(withTLS.args, "--cacert", f[0], "--tls-name", guestName, "--xprtsec")
+	tls, mtls, noName := withTLS, withTLS, tcpTool(t, s)
+	tls.args = append(slices.Clone(withTLS.args), "tls")
+	mtls.args = append(slices.Clone(withTLS.args), "mtls", "--cert", f[1], "--key", f[2])
+	listCatCopy(t, tls, 16)
+	commands(t, mtls)
+	noName.args = append(noName.args, "--cacert", f[0], "--xprtsec", "tls")
+	noName.fails("certificate", "cat", noName.path("hello.txt"))
+	a.issue("server", guestName, time.Now().Add(-time.Minute))
+	g.copyFiles("/etc/tlshd", a.files("server.pem", "server.key")...)
+	tls.fails("expired", "cat", tls.path("hello.txt"))
+	other := newAuthority(t, t.TempDir(), "ca")
+	other.issue("server", guestName, time.Now().Add(time.Hour))
+	g.copyFiles("/etc/tlshd", other.files("server.pem", "server.key")...)
+	tls.fails("authority", "cat", tls.path("hello.txt"))
+	quiet(t, g.Guest)
 }
 
 // mountsOurTLS: the guest mounts our server, and works there. A client without TLS, or with a bad

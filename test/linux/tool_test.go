@@ -22,7 +22,8 @@ type tool struct {
 	scheme string
 	port   int
 	args   []string
-	at     string // the server's address; "": 127.0.0.1, where taps are
+	at     string   // the server's address; "": 127.0.0.1, where taps are
+	env    []string // beside the test's
 }
 
 // patience is for guests that share two processors with all other tests.
@@ -45,7 +46,22 @@ func (c tool) url() string             { return c.host() + "/export" }
 func (c tool) path(name string) string { return c.url() + "/" + name }
 
 func (c tool) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, program(c.t, "cmd/nfsrdma"), append(args, c.args...)...)
+	cmd := exec.CommandContext(ctx, program(c.t, "cmd/nfsrdma"), append(args, c.args...)...)
+	if c.env != nil {
+		cmd.Env = append(os.Environ(), c.env...)
+	}
+	return cmd
+}
+
+// fails runs one command that must end with one line of error, which contains why.
+func (c tool) fails(why string, args ...string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), commandTime)
+	defer cancel()
+	out, err := c.command(ctx, args...).CombinedOutput()
+	if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), why) {
+		c.t.Errorf("nfsrdma %s: %v, %q; want one line of error with %q", strings.Join(args, " "), err, out, why)
+	}
 }
 
 // do runs one command that must end well and returns its output.
