@@ -29,6 +29,8 @@ const (
 	// refreshBefore is how long before a context's end a new one is made, but at most a tenth of
 	// the context's life.
 	refreshBefore = time.Minute
+	// refreshTime bounds a refresh, which delays one call.
+	refreshTime = 5 * time.Second
 	// refreshRetry is the pause after a failed refresh, while the old context still serves.
 	refreshRetry = 10 * time.Second
 	// failureAge is how long a failed creation fails other calls too: a key server that does not
@@ -118,7 +120,6 @@ type clientContext struct {
 	prog, vers uint32 // of the calls
 
 	refresh atomic.Int64 // time to make a new one, in Unix nanoseconds
-	lost    atomic.Bool  // the server does not know it
 }
 
 // Credential implements transport.Protection.
@@ -133,7 +134,7 @@ func (x *clientContext) Overhead(s *transport.Secured) int { return x.overhead(s
 
 // serves reports whether calls can use the context.
 func (x *clientContext) serves(now time.Time) bool {
-	return !x.lost.Load() && now.Before(x.ends) && !x.window.spent()
+	return now.Before(x.ends) && !x.window.spent()
 }
 
 // A session is a user with a service.
@@ -168,7 +169,6 @@ func (s *session) End(sec *transport.Secured, result error) (again bool) {
 	if result == nil || !contextRefused(result) {
 		return false
 	}
-	x.lost.Store(true)
 	s.user.current.CompareAndSwap(x, nil)
 	return true
 }
@@ -191,7 +191,7 @@ func (u *user) context(ctx context.Context, via transport.Control, until time.Ti
 		if now.UnixNano() < x.refresh.Load() {
 			return x, nil
 		}
-		return u.refresh(ctx, x, via, until), nil
+		return u.refresh(ctx, x, via), nil
 	}
 	ctx, cancel := creationContext(ctx, until)
 	defer cancel()
@@ -217,7 +217,7 @@ func creationContext(ctx context.Context, until time.Time) (context.Context, con
 
 // refresh replaces x, which still serves, by a new context. One goroutine does so; other calls, and
 // calls after a failure, use x.
-func (u *user) refresh(ctx context.Context, x *clientContext, via transport.Control, until time.Time) *clientContext {
+func (u *user) refresh(ctx context.Context, x *clientContext, via transport.Control) *clientContext {
 	select {
 	case u.creating <- struct{}{}:
 	default:
@@ -228,7 +228,7 @@ func (u *user) refresh(ctx context.Context, x *clientContext, via transport.Cont
 		return cur
 	}
 	x.refresh.Store(u.client.cfg.now().Add(refreshRetry).UnixNano())
-	ctx, cancel := creationContext(ctx, until)
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
 	if fresh, err := u.create(ctx, via); err == nil {
 		return fresh

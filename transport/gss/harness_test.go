@@ -405,6 +405,14 @@ func (p *handPeer) dropped(what string, msg []byte) {
 	}
 }
 
+// lastNumber returns the end of the window at the server.
+func (p *handPeer) lastNumber() uint32 {
+	w := &p.rig.gss.contexts.find(p.handle).window
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
 // add makes a valid call, and reports an error unless it succeeds.
 func (p *handPeer) add(seq uint32) error {
 	p.t.Helper()

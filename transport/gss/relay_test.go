@@ -77,6 +77,13 @@ func (r *relay) pass(from, to net.Conn, record int) {
 	}
 }
 
+// forge makes f change the server's bytes from now on.
+func (r *relay) forge(f func(b []byte)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change = f
+}
+
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,18 +216,38 @@ func TestForgedReplies(t *testing.T) {
 			as := r.users().Auth("alice", service)
 			must.Succeed(t, add(bg, c, as))
 			forged := false
-			proxy.mu.Lock()
-			proxy.change = func(b []byte) {
+			proxy.forge(func(b []byte) {
 				if off < len(b) {
 					b[off], forged = b[off]^1, true
 				}
-			}
-			proxy.mu.Unlock()
-			if err := add(bg, c, as); err == nil && forged {
+			})
+			err = add(bg, c, as)
+			proxy.forge(nil)
+			if err == nil && forged {
 				t.Errorf("service %d: a reply with a changed byte %d is taken", service, off)
 			}
 			c.Close()
 		}
+	}
+}
+
+// TestChangedHandle: a handle that changes between the exchanges of a creation is refused.
+func TestChangedHandle(t *testing.T) {
+	conformance.Proves(t, "R2203-014")
+	r := newRig(t, tcp, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.legs = 2 })
+	proxy := newRelay(t, r.addr)
+	const last = 4 + 24 + 32 + 4 + 16 + 12 + 4 + 32
+	proxy.forge(func(b []byte) {
+		if len(b) == last { // the first has no verifier
+			b[4+24+32+4] ^= 1
+		}
+	})
+	c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+	must.Succeed(t, err)
+	defer c.Close()
+	want := "RPCSEC_GSS for alice: the server changes the context's handle"
+	if err := add(bg, c, r.users().Auth("alice", 1)); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
@@ -231,11 +258,11 @@ func TestForgedCreation(t *testing.T) {
 	size := 4 + 24 + 32 + 4 + 16 + 12 + 4 + 32
 	for off := 4 + 12; off < size; off++ {
 		proxy := newRelay(t, r.addr)
-		proxy.change = func(b []byte) {
+		proxy.forge(func(b []byte) {
 			if len(b) == size {
 				b[off] ^= 1
 			}
-		}
+		})
 		c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
 		must.Succeed(t, err)
 		g := r.users()
