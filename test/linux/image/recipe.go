@@ -64,7 +64,7 @@ var modules = []string{
 	"veth", "sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb",
 	"sunrpc", "nfs", "nfsv3", "nfsd", "lockd", "nfs_acl", "auth_rpcgss",
 	"brd", "loop", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "ext4", "quota_v2", "crc32c_generic", "crc32c-intel", "crc32_generic", "crc32-pclmul", "libcrc32c",
-	"tls", "gcm", "ghash-clmulni-intel", "aesni-intel", "rpcsec_gss_krb5", "cts", "cmac", "sha1-ssse3", "sha256-ssse3", "sha512-ssse3",
+	"tls", "chacha20poly1305", "chacha_generic", "poly1305_generic", "gcm", "ghash-clmulni-intel", "aesni-intel", "rpcsec_gss_krb5", "cts", "cmac", "sha1-ssse3", "sha256-ssse3", "sha512-ssse3",
 }
 
 //go:embed rootfs

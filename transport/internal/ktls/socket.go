@@ -82,6 +82,16 @@ func (k *kernelSocket) setsockopt(f func(fd int) error) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
+// Read reads application data. After a record that does not decrypt the kernel also keeps the error
+// for the next system call, which is the alert: so Read clears it.
+func (k *kernelSocket) Read(p []byte) (int, error) {
+	n, err := k.TCPConn.Read(p)
+	if errors.Is(err, syscall.EBADMSG) {
+		_ = k.raw.Control(func(fd uintptr) { _, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR) })
+	}
+	return n, err
+}
+
 func (k *kernelSocket) writeBuffers(b *net.Buffers) (int64, error) { return b.WriteTo(k.TCPConn) }
 
 func (k *kernelSocket) readRecord(p []byte) (n int, recordType byte, err error) {
