@@ -63,7 +63,7 @@ func (k *outCall) attemptSecured(ctx context.Context, l clientConn, until time.T
 // beginError returns Begin's error, or errNoAnswer if the attempt's time ended Begin's wait for
 // room in the window: earlier calls have no answer. A UserError has its own cause.
 func beginError(ctx context.Context, err error) error {
-	if err == context.DeadlineExceeded && ctx.Err() == nil {
+	if err == context.DeadlineExceeded && ctx.Err() == nil { //nolint:errorlint // a wrapped one is a UserError
 		return errNoAnswer
 	}
 	return err

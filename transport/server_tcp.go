@@ -187,7 +187,7 @@ func (t *tcpConn) receive() {
 
 // end ends a connection that is no longer read.
 func (t *tcpConn) end(err error) {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && err != errHandshake && !t.draining.Load() {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errHandshake) && !t.draining.Load() {
 		t.srv.log.Warn("connection cut off", "peer", t.remote, "error", err)
 	}
 	t.flush()

@@ -164,7 +164,7 @@ func (w *tlsWire) fill() error {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	if err == io.EOF && w.end > 0 {
+	if errors.Is(err, io.EOF) && w.end > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return err

@@ -22,7 +22,7 @@ var (
 	// A command line begins where the shell begins one, perhaps with a path, and ends before the
 	// next, or a comment.
 	commandLine = regexp.MustCompile(`(?m)(?:^|[/(=` + "`" + `]|(?:\$|#|&&|\||;|sudo|time|exec) +)(nfsrdma|nfsrdmad(?:-juicefs)?)((?: +[^\s|&;#)` + "`" + `]+)+)`)
-	loneFlag    = regexp.MustCompile("^`--([a-z-]+)[^`]*`$")
+	loneFlag    = regexp.MustCompile("^`--([a-z0-9-]+)[^`]*`$")
 )
 
 // ofOthers are flags of podman and juicefs.

@@ -192,8 +192,6 @@ func TestListDates(t *testing.T) {
 	p := newPKI(t)
 	file, _, err := p.Revoke(nil, 1)
 	must.Succeed(t, err)
-	o := p.server
-	o.ClientAuth, o.Revocations = RequiredClientCert, []string{file}
 	for at, want := range map[time.Duration]string{25 * time.Hour: "expired on", -90 * time.Minute: "begins on", time.Hour: ""} {
 		b, err := readFile(file, "list")
 		must.Succeed(t, err)

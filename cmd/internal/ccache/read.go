@@ -3,6 +3,7 @@
 package ccache
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -36,7 +37,7 @@ func readAt(d *os.File, base string, uid uint32) (Cache, error) {
 // readFrom opens a path below a directory, checks the file, and reads it.
 func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
 	fd, err := unix.Openat(dirfd, at, openFlags, 0)
-	if err == unix.ELOOP {
+	if errors.Is(err, unix.ELOOP) {
 		return Cache{}, fmt.Errorf("%s: not read: it is a symbolic link", name)
 	}
 	if err != nil {
@@ -64,7 +65,7 @@ func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
 // openDir opens a user's directory of caches.
 func openDir(name string, uid uint32) (*os.File, error) {
 	fd, err := unix.Open(name, openFlags|unix.O_DIRECTORY, 0)
-	if err == unix.ENOTDIR || err == unix.ELOOP {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%s: not read: it is no directory", name)
 	}
 	if err != nil {
