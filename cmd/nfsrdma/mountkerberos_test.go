@@ -64,9 +64,10 @@ func mountWithKerberos(t *testing.T, sec string) *kerberosMount {
 	_, tcp := secureServer(t, sec, "", transport.ServerConfig{Security: []transport.SecurityFlavor{known}})
 	m.configure()
 	nfs(t, "mount", "--log-file", m.log, "-o", "keytab="+m.r.Keytab("host/client.test"), tcp+"/mem", m.dir)
+	const copied = 64  // other tests' mount namespaces have copies of the mount
 	t.Cleanup(func() { // t.Context has ended
-		if code := run(context.Background(), []string{"umount", m.dir}, strings.NewReader(""), io.Discard, os.Stderr); code != 0 {
-			t.Errorf("umount: status %d", code)
+		if code := run(context.Background(), []string{"umount", m.dir}, strings.NewReader(""), io.Discard, os.Stderr); code != 0 && code != copied {
+			t.Errorf("umount: got status %d, want 0 or %d", code, copied)
 		}
 	})
 	must.Succeed(t, os.Chmod(m.dir, 0o1777)) // root of this machine is the server's
