@@ -47,7 +47,7 @@ type Channel struct {
 
 // fields returns names and values for a log line about a TLS session.
 func (c Channel) fields() []any {
-	f := []any{"level", c.Level().String(), "version", tls.VersionName(c.TLS.Version), "cipher", tls.CipherSuiteName(c.TLS.CipherSuite)}
+	f := []any{"xprtsec", c.Level().String(), "version", tls.VersionName(c.TLS.Version), "cipher", tls.CipherSuiteName(c.TLS.CipherSuite)}
 	if c.Level() == XprtMTLS {
 		f = append(f, "client", c.TLS.PeerCertificates[0].Subject.String())
 	}

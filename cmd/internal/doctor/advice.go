@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	}
 	cu.mounts = cu.clientLines(export)
 	ours := len(cu.mounts)
-	if cu.rdma != nil && cu.mountPort != 0 {
+	if cu.rdma != nil && cu.mountPort != 0 && !cu.overTLS() { // Linux has no TLS over RDMA
 		cu.mounts = append(cu.mounts, line("rdma", cu.RDMAPort))
 	}
 	if cu.tcpPort.Kind == portprobe.RPC && cu.mountPort != 0 {
@@ -66,7 +67,7 @@ func (cu *checkup) clientLines(export string) (lines []string) {
 		}
 		return fmt.Sprintf("%s=%d", name, port)
 	}
-	rest := append(cu.securityOptions(), unusual("mountport", cu.MountPort, 0))
+	rest := append(append(cu.securityOptions(), cu.fileOptions()...), unusual("mountport", cu.MountPort, 0))
 	if cu.rdma != nil {
 		lines = append(lines, line(append([]string{yes(cu.roce, "rdma=roce", ""), unusual("port", cu.RDMAPort, 20049)}, rest...)...))
 	}
@@ -81,8 +82,29 @@ func (cu *checkup) securityOptions() (words []string) {
 	if f, kerberos := cu.flavor(); kerberos {
 		words = append(words, "sec="+nfsclient.SecName(f))
 	}
-	if cu.Security != nil && cu.Security.XprtSec != transport.XprtNone {
+	if cu.overTLS() {
 		words = append(words, "xprtsec="+cu.Security.XprtSec.String())
+	}
+	return words
+}
+
+func (cu *checkup) overTLS() bool {
+	return cu.Security != nil && cu.Security.XprtSec != transport.XprtNone
+}
+
+// fileOptions returns nfsrdma's mount options for certificate files. Linux's tlshd has its own.
+func (cu *checkup) fileOptions() (words []string) {
+	if !cu.overTLS() {
+		return nil
+	}
+	s := cu.Security.Settings
+	for _, o := range []struct{ name, file string }{{"cacert", s.CACert}, {"cert", s.Cert}, {"key", s.Key}, {"crl", s.CRL}} {
+		if name, err := filepath.Abs(o.file); o.file != "" && err == nil {
+			words = append(words, o.name+"="+text.ShellWord(name))
+		}
+	}
+	if s.TLSName != "" {
+		words = append(words, "tlsname="+text.ShellWord(s.TLSName))
 	}
 	return words
 }

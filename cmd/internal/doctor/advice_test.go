@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -22,6 +23,7 @@ func TestMountCommands(t *testing.T) {
 	rpc := portprobe.Result{Kind: portprobe.RPC}
 	nlm := []rpcbind.Mapping{{Prog: progNLM, Vers: 4, Prot: rpcbind.TCP, Port: 4045}}
 	const mountd = ",mountproto=tcp,mountport=635"
+	overTLS := secure.Security{Settings: secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca.crt", TLSName: "n"}}
 	for name, c := range map[string]struct {
 		x    *checkup
 		want wanted
@@ -41,6 +43,9 @@ func TestMountCommands(t *testing.T) {
 		"no MOUNT over TCP":  {&checkup{rdma: up, export: "/e", mounted: true}, wanted{Warn, "use nfsrdma mount"}, []string{"nfsrdma mount h:/e /mnt"}},
 		"other ports": {&checkup{Options: Options{RDMAPort: 7, TCPPort: 8, MountPort: 9}, rdma: up, tcp: up, export: "/e", mounted: true}, wanted{Warn, ""}, []string{
 			"nfsrdma mount -o port=7,mountport=9 h:/e /mnt", "nfsrdma mount -o proto=tcp,port=8,mountport=9 h:/e /mnt"}},
+		"TLS": {&checkup{Options: Options{Security: &overTLS}, rdma: up, tcp: up, tcpPort: rpc, mountPort: 635, export: "/e", mounted: true}, wanted{OK, ""}, []string{
+			"nfsrdma mount -o xprtsec=tls,cacert=/ca.crt,tlsname=n h:/e /mnt", "nfsrdma mount -o proto=tcp,xprtsec=tls,cacert=/ca.crt,tlsname=n h:/e /mnt",
+			"mount -t nfs -o vers=3,proto=tcp,port=2049,xprtsec=tls,nolock" + mountd + " h:/e /mnt"}},
 		"nothing": {&checkup{export: "/e"}, wanted{Skip, "nothing that could be mounted"}, nil},
 	} {
 		setDefault(&c.x.Host, "h")
