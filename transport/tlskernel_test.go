@@ -39,8 +39,7 @@ func kernelServer(t *testing.T, take takeTLS, client bool) (*Server, *Client) {
 func TestKernelSessions(t *testing.T) {
 	for name, take := range map[string]takeTLS{
 		"moved": func(h *ktls.Handshake) (kernelTLS, error) { return softKernel{h.TLS}, nil },
-		"unsupported": func(h *ktls.Handshake) (kernelTLS, error) {
-			h.Take()
+		"unsupported": func(*ktls.Handshake) (kernelTLS, error) {
 			return nil, fmt.Errorf("%w: test", ktls.ErrUnsupported)
 		},
 		"as it is": kernelTake,

@@ -220,7 +220,11 @@ func flagOptions(cmd *cobra.Command) (lists []string, err error) {
 		case option == "":
 			return nil, fmt.Errorf("--%s: a mount has the options soft, timeo and retrans for that", flag)
 		default:
-			lists = append(lists, option+`="`+f.Value.String()+`"`) // a value may contain a comma
+			value := f.Value.String()
+			if strings.Contains(value, ",") {
+				value = `"` + value + `"`
+			}
+			lists = append(lists, option+"="+value)
 		}
 	}
 	return lists, nil

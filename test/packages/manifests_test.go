@@ -230,7 +230,7 @@ func (c *cluster) flags(program string, args []string) (values map[string]string
 
 // defaultOf is the default of a flag in a help text, which breaks its lines.
 func defaultOf(help, flag string) string {
-	m := regexp.MustCompile(`(?ms)^ +--` + flag + ` .*?\(default\s+"?([^")]*)`).FindStringSubmatch(help)
+	m := regexp.MustCompile(`(?ms)^ {2,6}--` + flag + ` .*?\(default\s+"?([^")]*)`).FindStringSubmatch(help)
 	if m == nil {
 		return ""
 	}
