@@ -107,11 +107,11 @@ func (a *Acceptor) accept(q apReq) (*Context, []byte, error) {
 		return nil, nil, krbError(gss.Failure, apNoTGT, "user-to-user authentication is not supported")
 	}
 	now := a.now()
-	ticket, err := a.openTicket(q)
+	ticket, realm, err := a.openTicket(q)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.checkTicket(ticket, q.service, now); err != nil {
+	if err := a.checkTicket(ticket, realm, now); err != nil {
 		return nil, nil, err
 	}
 	session, err := newKey(ticket.key.enctype, ticket.key.value)
@@ -136,17 +136,17 @@ func (a *Acceptor) accept(q apReq) (*Context, []byte, error) {
 }
 
 // openTicket decrypts the ticket. The service's name in the ticket is readable and not protected,
-// so it only says which keys are tried first.
-func (a *Acceptor) openTicket(q apReq) (ticketPart, error) {
+// so it only says which keys are tried first. realm is the opening key's realm.
+func (a *Acceptor) openTicket(q apReq) (part ticketPart, realm string, err error) {
 	entries := a.keys.current()
 	for {
-		p, tried := tryKeys(entries, q)
+		p, realm, tried := tryKeys(entries, q)
 		if tried == 0 {
 			var again bool
 			if entries, again = a.keys.reread(); again {
 				continue
 			}
-			return ticketPart{}, krbError(majorNoCred, a.whyNoKey(q), "the keytab has no key for %s, version %d, %s",
+			return ticketPart{}, "", krbError(majorNoCred, a.whyNoKey(q), "the keytab has no key for %s, version %d, %s",
 				q.service, q.ticket.kvno, EnctypeName(q.ticket.enctype))
 		}
 		if p == nil {
@@ -154,19 +154,19 @@ func (a *Acceptor) openTicket(q apReq) (ticketPart, error) {
 			if entries, again = a.keys.reread(); again {
 				continue
 			}
-			return ticketPart{}, krbError(gss.Failure, apBadIntegrity, "no key of the keytab opens the ticket for %s", q.service)
+			return ticketPart{}, "", krbError(gss.Failure, apBadIntegrity, "no key of the keytab opens the ticket for %s", q.service)
 		}
 		part, err := parseTicketPart(p)
 		if err != nil {
-			return ticketPart{}, gssError(gss.DefectiveToken, "the ticket is malformed")
+			return ticketPart{}, "", gssError(gss.DefectiveToken, "the ticket is malformed")
 		}
-		return part, nil
+		return part, realm, nil
 	}
 }
 
 // tryKeys decrypts a copy of the ticket with each key of its enctype and version. Keys of the named
-// service are first.
-func tryKeys(entries []KeytabEntry, q apReq) (plain []byte, tried int) {
+// service are first. realm is the successful key's realm.
+func tryKeys(entries []KeytabEntry, q apReq) (plain []byte, realm string, tried int) {
 	for _, named := range []bool{true, false} {
 		for _, e := range entries {
 			if e.Enctype != q.ticket.enctype || e.name.same(q.service) != named || !sameVersion(e.Version, q.ticket.kvno) {
@@ -178,11 +178,11 @@ func tryKeys(entries []KeytabEntry, q apReq) (plain []byte, tried int) {
 			}
 			tried++
 			if plain, err := newSealKey(k, usageTicket).open(slices.Clone(q.ticket.cipher)); err == nil {
-				return plain, tried
+				return plain, e.name.realm, tried
 			}
 		}
 	}
-	return nil, tried
+	return nil, "", tried
 }
 
 // sameVersion compares key version numbers. A ticket may have none, and old keytabs have only the
@@ -201,15 +201,15 @@ func (a *Acceptor) whyNoKey(q apReq) int32 {
 	return apNoKey
 }
 
-// checkTicket checks the ticket's times, flags and path.
-func (a *Acceptor) checkTicket(t ticketPart, service name, now time.Time) error {
+// checkTicket checks the ticket's times, flags, and path to this service's realm.
+func (a *Acceptor) checkTicket(t ticketPart, realm string, now time.Time) error {
 	switch {
 	case t.flags&ticketInvalid != 0 || t.start.After(now.Add(a.skew)):
 		return krbError(gss.Failure, apTicketNotYetValid, "the ticket of %s is not yet valid", t.client)
 	case now.After(t.end.Add(a.skew)):
 		return krbError(gss.CredentialsExpired, apTicketExpired, "the ticket of %s expired at %v", t.client, t.end)
-	case t.client.realm != service.realm && len(t.transited) > 0 && t.flags&ticketTransitChecked == 0:
-		return krbError(gss.Failure, apIllegalTransit, "the KDC has not checked the realms between %s and %s", t.client, service.realm)
+	case t.client.realm != realm && len(t.transited) > 0 && t.flags&ticketTransitChecked == 0:
+		return krbError(gss.Failure, apIllegalTransit, "the KDC has not checked the realms between %s and %s", t.client, realm)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ func TestAcceptRefuses(t *testing.T) {
 		"ticket not yet valid":        {func(f *forgery) { f.start = time.Now().Add(past) }, gss.Failure, apTicketNotYetValid},
 		"invalid ticket":              {func(f *forgery) { f.flags = ticketInvalid }, gss.Failure, apTicketNotYetValid},
 		"unchecked realms on the way": {func(f *forgery) { f.otherRealm("X", "Y") }, gss.Failure, apIllegalTransit},
+		"unchecked realms, renamed":   {func(f *forgery) { f.otherRealm("X", "Y"); f.service.realm = "X" }, gss.Failure, apIllegalTransit},
 		"clock behind":                {func(f *forgery) { f.auth.at = time.Now().Add(-past) }, gss.Failure, apSkew},
 		"clock ahead":                 {func(f *forgery) { f.auth.at = time.Now().Add(past) }, gss.Failure, apSkew},
 		"another client":              {func(f *forgery) { f.auth.client.parts = []string{"root"} }, gss.Failure, apBadMatch},
