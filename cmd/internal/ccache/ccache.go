@@ -9,6 +9,7 @@
 package ccache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -109,9 +111,12 @@ func (s *search) result() ([]Cache, error) {
 	return s.found, errors.Join(s.errors...)
 }
 
+// full reports whether the search has all caches or reasons that it may have.
+func (s *search) full() bool { return len(s.found) >= maxCaches || len(s.errors) >= maxReasons }
+
 // reject notes an unusable cache. A missing one is no error.
 func (s *search) reject(err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && len(s.errors) < maxReasons {
 		s.errors = append(s.errors, err)
 	}
 }
@@ -135,7 +140,7 @@ func (s *search) named(name string) {
 
 // file adds a file.
 func (s *search) file(name string) {
-	if s.seen[name] {
+	if s.seen[name] || len(s.found) >= maxCaches {
 		return
 	}
 	s.seen[name] = true
@@ -165,6 +170,9 @@ func (s *search) dir(name string) {
 	}
 	slices.Sort(names)
 	for _, n := range names {
+		if s.full() {
+			return
+		}
 		s.member(d, n)
 	}
 }
@@ -172,7 +180,7 @@ func (s *search) dir(name string) {
 // member adds one cache of a collection.
 func (s *search) member(d *os.File, base string) {
 	name := filepath.Join(d.Name(), base)
-	if !strings.HasPrefix(base, "tkt") || strings.Contains(base, "/") || s.seen[name] {
+	if !strings.HasPrefix(base, "tkt") || strings.Contains(base, "/") || s.seen[name] || len(s.found) >= maxCaches {
 		return
 	}
 	s.seen[name] = true
@@ -205,12 +213,45 @@ func (s *search) newest(dir string, uid uint32) {
 	if filepath.Base(dir) == id(uid) {
 		prefix = "krb5cc_"
 	}
-	before := len(s.found)
-	slices.Sort(names)
+	for _, n := range ranked(dir, names, prefix, uid) {
+		if s.full() {
+			return
+		}
+		s.file(n)
+	}
+}
+
+// ranked returns the paths of the files with a prefix: the user's own, the newest first, then those
+// others' files, which are read only for the reasons against them. So neither many files nor
+// others' files hide the newest cache.
+func ranked(dir string, names []string, prefix string, uid uint32) []string {
+	type file struct {
+		path     string
+		foreign  bool
+		modified time.Time
+	}
+	var files []file
 	for _, n := range names {
-		if strings.HasPrefix(n, prefix) {
-			s.file(filepath.Join(dir, n))
+		if !strings.HasPrefix(n, prefix) {
+			continue
+		}
+		name := filepath.Join(dir, n)
+		if st, err := os.Lstat(name); err == nil {
+			files = append(files, file{name, !st.Mode().IsRegular() || st.Sys().(*syscall.Stat_t).Uid != uid, st.ModTime()})
 		}
 	}
-	slices.SortStableFunc(s.found[before:], func(a, b Cache) int { return b.Modified.Compare(a.Modified) })
+	slices.SortFunc(files, func(a, b file) int {
+		if a.foreign != b.foreign {
+			if b.foreign {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.modified.Compare(a.modified), strings.Compare(a.path, b.path))
+	})
+	paths := make([]string, len(files))
+	for i := range files {
+		paths[i] = files[i].path
+	}
+	return paths
 }

@@ -183,6 +183,46 @@ func TestUnsafeFilesAreNotRead(t *testing.T) {
 	}
 }
 
+// TestManyCaches: a user with many caches costs little memory, and the newest is still first.
+func TestManyCaches(t *testing.T) {
+	p := newPlace(t)
+	newest := ""
+	for i := range 100 {
+		name := p.put(filepath.Join(p.temp, "krb5cc_"+p.id+"_"+strconv.Itoa(i)))
+		at := time.Unix(1e9+int64(i*37%100), 0)
+		must.Succeed(t, os.Chtimes(name, at, at))
+		if i*37%100 == 99 {
+			newest = "FILE:" + name
+		}
+		p.put(filepath.Join(p.temp, "coll", "tkt"+strconv.Itoa(i)))
+	}
+	list, err := p.find()
+	if len(list) == 0 || len(list) > 16 || list[0] != newest {
+		t.Errorf("got %d caches, %v, %v, want at most 16 and %s first", len(list), list, err, newest)
+	}
+	p.Default = "DIR:" + filepath.Join(p.temp, "coll")
+	if list, err := p.find(); len(list) == 0 || len(list) > 16 {
+		t.Errorf("collection: got %d caches, %v, want at most 16", len(list), err)
+	}
+}
+
+// TestManyFilesOfOthers: another user's files, newer than the caches, hide none and cost little.
+func TestManyFilesOfOthers(t *testing.T) {
+	p := newPlace(t)
+	want := p.put(filepath.Join(p.temp, "krb5cc_"+p.id+"_own"))
+	must.Succeed(t, os.Chtimes(want, time.Unix(1e9, 0), time.Unix(1e9, 0)))
+	for i := range 100 {
+		must.Succeed(t, os.Symlink("x", filepath.Join(p.temp, "krb5cc_"+p.id+"_"+strconv.Itoa(i))))
+	}
+	list, err := p.find()
+	if !slices.Equal(list, []string{"FILE:" + want}) {
+		t.Errorf("got %v, %v, want %s", list, err, want)
+	}
+	if n := strings.Count(err.Error(), "symbolic link"); n == 0 || n > 16 {
+		t.Errorf("got %d reasons, want 1 to 16", n)
+	}
+}
+
 func TestFilesOfOtherUsersAreNotRead(t *testing.T) {
 	p := newPlace(t)
 	other := strconv.Itoa(int(p.uid) + 5)

@@ -14,10 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of one search: the bytes of a cache, and the names read from one directory.
+// Bounds of one search: the bytes of a cache, the names read from one directory, the caches, and
+// the reasons against others. A user's many or large files must not fill this process's memory.
 const (
-	maxSize  = 1 << 20
-	maxNames = 1 << 16
+	maxSize    = 1 << 20
+	maxNames   = 1 << 16
+	maxCaches  = 16
+	maxReasons = 16
 )
 
 // openFlags open without following a link in the last component. Without O_NONBLOCK, a user's FIFO
