@@ -106,6 +106,9 @@ func (o *owners) of(c net.Conn) (Owner, error) {
 
 // ended reports whether the kernel has ended the connection.
 func ended(c net.Conn) bool {
+	if t, ok := c.(*tlsConn); ok {
+		c = t.raw
+	}
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return false

@@ -291,6 +291,9 @@ func TestOwnerOfResetConnection(t *testing.T) {
 	if owner, err := o.of(first); err != nil || owner != (Owner{}) {
 		t.Errorf("the first: %v, %v", owner, err)
 	}
+	if owner, err := o.of(&tlsConn{raw: first}); err != nil || owner != (Owner{}) {
+		t.Errorf("the first, in a TLS session: %v, %v, want no owner", owner, err)
+	}
 }
 
 // TestOwnerIsNotTheListener: without a connected socket the kernel returns a listener on the
