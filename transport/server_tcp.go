@@ -70,6 +70,7 @@ type tcpConn struct {
 	work    connQueues
 	remote  net.Addr
 	account *mem.Account // in the server's budget
+	input   socketInput
 
 	receiver receiver
 
@@ -113,6 +114,7 @@ func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t.rd.beforeRead = t.beforeRead
 	t.rd.charge = t.charge
 	t.receiver.init(&s.pool, t.receive)
+	t.input.init(nc)
 	t.peer.init(t.remote)
 	t.peer.origin.local = addrPortOf(nc.LocalAddr())
 	t.peer.origin.watch(t.fate)
@@ -304,17 +306,30 @@ func (t *tcpConn) inputWaits(*Call) bool {
 	if s := t.stream.Load(); s != nil && s.buffered() {
 		return true
 	}
-	sc, ok := t.nc.(syscall.Conn)
-	if !ok {
-		return true
+	return t.input.waits()
+}
+
+// A socketInput counts unread bytes in a socket. Its function is made once, so that a count allocates
+// nothing.
+type socketInput struct {
+	raw   syscall.RawConn // nil: unknown
+	count func(fd uintptr)
+	n     atomic.Int64
+}
+
+func (s *socketInput) init(nc net.Conn) {
+	if sc, ok := nc.(syscall.Conn); ok {
+		s.raw, _ = sc.SyscallConn()
 	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return true
+	s.count = func(fd uintptr) {
+		n, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		s.n.Store(int64(n))
 	}
-	n := 0
-	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-	return err != nil || n > 0
+}
+
+// waits reports whether the socket has unread bytes; true if unknown.
+func (s *socketInput) waits() bool {
+	return s.raw == nil || s.raw.Control(s.count) != nil || s.n.Load() > 0
 }
 
 // buffer returns a pooled buffer that is released with the call.

@@ -125,7 +125,7 @@ func TestNamesOfAnyBytes(t *testing.T) {
 		}
 		list, err := os.ReadDir(m.dir)
 		must.Succeed(t, err)
-		// The kernel reports the end of the last name's use late, and its file may have been renamed.
+		// The kernel reports the end of the last use late, so its file may have been renamed.
 		list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".nfs") })
 		if len(list) != 1 || list[0].Name() != name {
 			t.Errorf("%q is listed as %v", name, list)
