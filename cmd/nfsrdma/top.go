@@ -23,8 +23,8 @@ clients sent again. Refused connections and calls are counted too.
 SERVER is the address of the metrics of the server: HOST, HOST:PORT (default port
 9049) or a URL. Start the server with --metrics-addr ADDRESS:9049. With --local the
 command asks the server on this machine by its control socket. That needs no
---metrics-addr, and shows each client. Only root and the user of the server can use
-it.
+--metrics-addr, and shows each client: TLS and its cipher, and the security flavors
+of the users, too. Only root and the user of the server can use it.
 
 On a terminal the output fills the screen. These keys have a meaning:
 

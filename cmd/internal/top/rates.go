@@ -15,11 +15,11 @@ import (
 // A Report is what a server did in an interval. Rates are for each second of it.
 type Report struct {
 	Server    string    `json:"server"`            // its socket or address
-	Version   string    `json:"version,omitempty"` // of the server
-	Time      time.Time `json:"time"`              // of the end of the interval
+	Version   string    `json:"version,omitempty"` // the server's
+	Time      time.Time `json:"time"`              // when the interval ended
 	Interval  float64   `json:"interval_seconds"`  // that the rates are of
-	Uptime    float64   `json:"uptime_seconds"`    // since the start of the server
-	Restarted bool      `json:"restarted"`         // in the interval: rates are of what was done since
+	Uptime    float64   `json:"uptime_seconds"`    // since the server started
+	Restarted bool      `json:"restarted"`         // in the interval: rates begin with the restart
 
 	Calls    float64 `json:"calls_per_second"`          // of all programs
 	In       float64 `json:"in_bytes_per_second"`       // arguments of calls, data included
@@ -33,7 +33,7 @@ type Report struct {
 	LocksLost float64 `json:"locks_lost_per_second"`
 
 	CPU         float64        `json:"cpu_seconds_per_second"` // 1: one processor
-	Memory      float64        `json:"memory_bytes"`           // of the process
+	Memory      float64        `json:"memory_bytes"`           // in the process
 	Connections map[string]int `json:"connections"`            // by protocol: tcp, iwarp, roce
 	Credits     float64        `json:"credits_granted"`        // calls over RDMA that can be under way
 	Queued      float64        `json:"credits_used"`           // calls over RDMA that are in the server
@@ -78,12 +78,18 @@ type ClientRate struct {
 	Credits float64    `json:"credits_granted"`      // calls that can be under way
 	Age     float64    `json:"age_seconds"`          // since the connection was made
 	Idle    float64    `json:"idle_seconds"`         // since its last call
+	XprtSec string     `json:"xprtsec"`              // none, tls, or mtls: both ends have certificates
+	Cipher  string     `json:"cipher,omitempty"`     // absent without TLS
+	Sec     []string   `json:"sec"`                  // its users' flavors, the newest user's first
 }
 
 // A UserRate is a user of a connection.
 type UserRate struct {
-	UID   *uint32 `json:"uid"`              // null: of AUTH_NONE, which has none
-	Calls float64 `json:"calls_per_second"` // of this user
+	Sec string `json:"sec"` // security flavor: none, sys, krb5, krb5i or krb5p
+	// null: AUTH_NONE, or a principal that is no user there
+	UID       *uint32 `json:"uid"`
+	Principal string  `json:"principal,omitempty"` // with krb5 flavors
+	Calls     float64 `json:"calls_per_second"`    // this user's
 }
 
 // since computes the report between two snapshots.
@@ -239,7 +245,10 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 			b = &Client{}
 		}
 		r := ClientRate{Address: c.Address, Transport: c.Transport, Exports: append([]string{}, c.Exports...), Users: d.users(c.Users, b.Users), Calls: d.rate(growth(c.Calls, b.Calls)),
-			In: d.rate(growth(c.In, b.In)), Out: d.rate(growth(c.Out, b.Out)), Age: c.Age, Idle: c.Idle}
+			In: d.rate(growth(c.In, b.In)), Out: d.rate(growth(c.Out, b.Out)), Age: c.Age, Idle: c.Idle, XprtSec: cmp.Or(c.XprtSec, "none"), Sec: flavors(c.Users)}
+		if c.TLS != nil {
+			r.Cipher = c.TLS.Cipher
+		}
 		if c.RDMA != nil {
 			r.Queue, r.Credits = c.RDMA.Used, c.RDMA.Granted
 		}
@@ -248,26 +257,44 @@ func clientsSince(now, before []Client, seconds float64, restarted bool) []Clien
 	return list
 }
 
+// flavors returns the users' flavors, each once, in the order of the users.
+func flavors(users []User) []string {
+	list := []string{}
+	for i := range users {
+		if sec := users[i].Sec; sec != "" && !slices.Contains(list, sec) {
+			list = append(list, sec)
+		}
+	}
+	return list
+}
+
 // users returns the users of a connection with calls between two snapshots, most calls first.
 func (d *delta) users(now, before []User) []UserRate {
-	earlier := make(map[int64]float64, len(before))
+	earlier := make(map[userKey]float64, len(before))
 	for i := range before {
 		earlier[before[i].key()] = before[i].Calls
 	}
 	list := []UserRate{}
 	for i := range now {
-		if n := growth(now[i].Calls, earlier[now[i].key()]); n >= 1 { // counts are whole numbers
-			list = append(list, UserRate{now[i].UID, d.rate(n)})
+		u := &now[i]
+		if n := growth(u.Calls, earlier[u.key()]); n >= 1 { // counts are whole numbers
+			list = append(list, UserRate{u.Sec, u.UID, u.Principal, d.rate(n)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b UserRate) int { return cmp.Compare(b.Calls, a.Calls) })
 	return list
 }
 
-// key returns the uid, or -1 for AUTH_NONE.
-func (u *User) key() int64 {
-	if u.UID == nil {
-		return -1
+// A userKey identifies a user of a connection.
+type userKey struct {
+	sec, principal string
+	uid            int64 // -1: none
+}
+
+func (u *User) key() userKey {
+	k := userKey{u.Sec, u.Principal, -1}
+	if u.UID != nil {
+		k.uid = int64(*u.UID)
 	}
-	return int64(*u.UID)
+	return k
 }

@@ -79,9 +79,12 @@ func sample(t *testing.T) *Report {
 	before.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Calls: 10, In: 1000, Out: 1000, Age: 60}, {Address: "10.0.0.9:1", Transport: "tcp", Calls: 7}}
 	now.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Exports: []string{"/srv/my data"}, Calls: 30, In: 3000, Out: 2098152, Age: 62, Idle: 0.5},
 		{Address: "10.0.0.8:900", Transport: "rdma/iwarp", Calls: 4, Age: 1}}
-	for i, text := range []string{`[{"uid":1000,"calls":5},{"uid":0,"calls":2},{"uid":7,"calls":3}]`, `[{"uid":0,"calls":4},{"uid":1000,"calls":7},{"uid":7,"calls":3},{"uid":null,"calls":16}]`} {
+	for i, text := range []string{`[{"sec":"sys","uid":1000,"calls":5},{"sec":"krb5p","uid":0,"principal":"host/pc@R","calls":2},{"sec":"sys","uid":7,"calls":3}]`,
+		`[{"sec":"krb5p","uid":0,"principal":"host/pc@R","calls":4},{"sec":"sys","uid":1000,"calls":7},{"sec":"sys","uid":7,"calls":3},{"sec":"krb5i","uid":1000,"principal":"ann@R","calls":2},
+			{"sec":"none","uid":null,"calls":16},{"sec":"krb5p","uid":null,"principal":"bob@OTHER","calls":8}]`} {
 		must.Succeed(t, json.Unmarshal([]byte(text), &[]*Client{&before.Clients[0], &now.Clients[0]}[i].Users))
 	}
+	must.Succeed(t, json.Unmarshal([]byte(`{"xprtsec":"mtls","tls":{"version":"TLS 1.3","cipher":"TLS_AES_128_GCM_SHA256"}}`), &now.Clients[0]))
 	must.Succeed(t, json.Unmarshal([]byte(`{"credits_granted":64,"credits_used":7}`), &now.Clients[1].RDMA))
 	return now.since(before, "server:9049")
 }
@@ -150,15 +153,31 @@ const wantJSON = `{
    ],
    "users": [
     {
+     "sec": "none",
      "uid": null,
      "calls_per_second": 8
     },
     {
+     "sec": "krb5p",
+     "uid": null,
+     "principal": "bob@OTHER",
+     "calls_per_second": 4
+    },
+    {
+     "sec": "krb5p",
      "uid": 0,
+     "principal": "host/pc@R",
      "calls_per_second": 1
     },
     {
+     "sec": "sys",
      "uid": 1000,
+     "calls_per_second": 1
+    },
+    {
+     "sec": "krb5i",
+     "uid": 1000,
+     "principal": "ann@R",
      "calls_per_second": 1
     }
    ],
@@ -168,7 +187,15 @@ const wantJSON = `{
    "credits_used": 0,
    "credits_granted": 0,
    "age_seconds": 62,
-   "idle_seconds": 0.5
+   "idle_seconds": 0.5,
+   "xprtsec": "mtls",
+   "cipher": "TLS_AES_128_GCM_SHA256",
+   "sec": [
+    "krb5p",
+    "sys",
+    "krb5i",
+    "none"
+   ]
   },
   {
    "address": "10.0.0.8:900",
@@ -181,7 +208,9 @@ const wantJSON = `{
    "credits_used": 7,
    "credits_granted": 64,
    "age_seconds": 1,
-   "idle_seconds": 0
+   "idle_seconds": 0,
+   "xprtsec": "none",
+   "sec": []
   }
  ]
 }`

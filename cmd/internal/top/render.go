@@ -175,10 +175,11 @@ var clientColumns = []column[ClientRate]{
 		}
 		return fmt.Sprintf("%.0f/%.0f", c.Queue, c.Credits)
 	}},
-	{"AGE", 7, false, func(c *ClientRate) string { return formatDuration(c.Age) }},
+	{"AGE", 8, false, func(c *ClientRate) string { return formatDuration(c.Age) }},
 	{"IDLE", 5, false, func(c *ClientRate) string { return formatDuration(c.Idle) }},
-	{"USERS", 9, true, func(c *ClientRate) string { return usersCell(c.Users) }},
-	{"EXPORTS", 8, true, func(c *ClientRate) string {
+	{"SECURITY", 7, true, securityCell},
+	{"USERS", 10, true, func(c *ClientRate) string { return usersCell(c.Users) }},
+	{"EXPORTS", 9, true, func(c *ClientRate) string {
 		list := make([]string, len(c.Exports))
 		for i, x := range c.Exports {
 			list[i] = safeName(x)
@@ -188,6 +189,22 @@ var clientColumns = []column[ClientRate]{
 		}
 		return strings.Join(list, ",")
 	}},
+	{"CIPHER", 11, true, func(c *ClientRate) string { return safeName(c.Cipher) }},
+}
+
+// securityCell formats a connection's protection by TLS, and the flavors of its users.
+func securityCell(c *ClientRate) string {
+	var words []string
+	if c.XprtSec != "none" {
+		words = append(words, safeName(c.XprtSec))
+	}
+	for _, sec := range c.Sec {
+		words = append(words, safeName(sec))
+	}
+	if words == nil {
+		return "-"
+	}
+	return strings.Join(words, ",")
 }
 
 // usersShown is the number of users shown per connection.
@@ -204,6 +221,8 @@ func usersCell(users []UserRate) string {
 		case i == usersShown:
 			words = append(words, fmt.Sprintf("+%d", len(users)-i))
 			return strings.Join(words, ",")
+		case u.UID == nil && u.Principal != "":
+			words = append(words, safeName(u.Principal))
 		case u.UID == nil:
 			words = append(words, "none")
 		default:

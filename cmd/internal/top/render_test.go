@@ -28,9 +28,9 @@ OPERATION  OVER  CALLS/s  IN MiB/s  OUT MiB/s    MEAN     P99  QUEUE  ERRORS/s
 READ       rdma      100      <0.1        100  5.00ms  9.91ms    0.5       2.0
 WRITE      rdma      5.0         0          0       -       -      0         0
 
-CLIENT        OVER        CALLS/s  IN MiB/s  OUT MiB/s  CREDITS    AGE  IDLE  USERS        EXPORTS
-10.0.0.7:700  tcp            10.0      <0.1        1.0        -  1m02s    1s  none,0,1000  /srv/my\ data
-10.0.0.8:900  rdma/iwarp      2.0         0          0     7/64     1s    0s  -            -
+CLIENT        OVER        CALLS/s  IN MiB/s  OUT MiB/s  CREDITS    AGE  IDLE  SECURITY                   USERS                EXPORTS        CIPHER
+10.0.0.7:700  tcp            10.0      <0.1        1.0        -  1m02s    1s  mtls,krb5p,sys,krb5i,none  none,bob@OTHER,0,+2  /srv/my\ data  TLS_AES_128_GCM_SHA256
+10.0.0.8:900  rdma/iwarp      2.0         0          0     7/64     1s    0s  -                          -                    -              -
 `
 	if got := shown(t, style{order: "calls"}); got != want {
 		t.Errorf("%s", got)

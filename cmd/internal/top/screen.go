@@ -52,7 +52,9 @@ QUEUE      calls of it that ran at once, on average
 CREDITS    calls of a client in the server over RDMA, and how many it may have
 repeated   calls that clients have sent again
 CLIENT     connections; only with --local
-USERS      user numbers that the client has called as, those with the most calls first`
+SECURITY   TLS (tls, or mtls if both ends have certificates), and the flavors of the users
+USERS      user numbers that the client has called as, those with the most calls first
+CIPHER     cipher of TLS`
 
 // key handles one key.
 func (s *screen) key(k byte) action {

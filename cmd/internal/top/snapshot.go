@@ -28,16 +28,22 @@ type Client struct {
 	Out       float64  `json:"bytes_out"`
 	Age       float64  `json:"age_seconds"`
 	Idle      float64  `json:"idle_seconds"`
-	RDMA      *struct {
+	XprtSec   string   `json:"xprtsec"`
+	TLS       *struct {
+		Cipher string `json:"cipher"`
+	} `json:"tls"`
+	RDMA *struct {
 		Granted float64 `json:"credits_granted"`
 		Used    float64 `json:"credits_used"`
 	} `json:"rdma"`
 }
 
-// A User is a user that a client recently claimed in calls.
+// A User is claimed by a client's recent calls, or proven with Kerberos.
 type User struct {
-	UID   *uint32 `json:"uid"` // nil for AUTH_NONE
-	Calls float64 `json:"calls"`
+	Sec       string  `json:"sec"` // flavor
+	UID       *uint32 `json:"uid"` // nil for AUTH_NONE, and for a principal without a user
+	Principal string  `json:"principal"`
+	Calls     float64 `json:"calls"`
 }
 
 // The names of the used metrics, as documented in docs/monitor.md.

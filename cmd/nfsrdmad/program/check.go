@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
+	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/spf13/cobra"
 )
 
@@ -308,6 +309,25 @@ func rightsWords(o *exports.Options) string {
 	}
 	if o.Secure {
 		s += ", over TCP only from ports below 1024"
+	}
+	return s + securityWords(&o.Security)
+}
+
+// securityWords describes the demands on a client's calls and connections; "": any flavor of
+// AUTH_SYS and AUTH_NONE, in clear.
+func securityWords(d *exports.Security) (s string) {
+	switch flavors := d.Flavors(); {
+	case len(flavors) == 0:
+	case proven(d):
+		s = ", with Kerberos alone (sec=" + d.FlavorNames() + ")"
+	default:
+		s = ", with sec=" + d.FlavorNames()
+	}
+	switch d.XprtSec {
+	case transport.XprtTLS:
+		s += ", over TLS alone"
+	case transport.XprtMTLS:
+		s += ", over TLS alone with a certificate of the client"
 	}
 	return s
 }

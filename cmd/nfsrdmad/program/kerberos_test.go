@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/machine/realm"
@@ -136,6 +137,15 @@ func showsKerberos(t *testing.T, socket, realm string) {
 	}
 	if len(users) != 3 || users["alice@"+realm+" krb5"] != 1234.0 || users["alice@"+realm+" krb5p"] != 1234.0 || users["bob@"+realm+" krb5p"] != nil {
 		t.Errorf("clients: users %v, want alice as 1234 with two flavors, and bob without a number", users)
+	}
+	flavors := map[string]bool{}
+	for _, c := range report(t, top.Local(socket)).Clients {
+		for _, sec := range c.Sec {
+			flavors[sec] = true
+		}
+	}
+	if !flavors["krb5"] || !flavors["krb5p"] {
+		t.Errorf("top: flavors %v, want krb5 and krb5p among them", flavors)
 	}
 	for _, of := range [][2]string{{"status", "nfs/localhost@" + realm}, {"clients", "krb5p"}, {"clients", "bob@" + realm}} {
 		if out, err := run(context.Background(), of[0], "--control", socket); err != nil || !strings.Contains(out, of[1]) {

@@ -128,7 +128,13 @@ func (s *security) warn(file string, f *exports.File) {
 // proven reports whether all callers of the command line's directories prove their user.
 func (s *security) proven() bool {
 	d := s.demands()
-	return len(d.Flavors()) > 0 && !slices.ContainsFunc(d.Flavors(), func(f exports.FlavorAccess) bool { return f.Flavor <= oncrpc.FlavorSys })
+	return proven(&d)
+}
+
+// proven reports whether a rule accepts flavors of Kerberos alone.
+func proven(d *exports.Security) bool {
+	flavors := d.Flavors()
+	return len(flavors) > 0 && !slices.ContainsFunc(flavors, func(f exports.FlavorAccess) bool { return f.Flavor <= oncrpc.FlavorSys })
 }
 
 // mixed reports whether a rule with a flavor of Kerberos accepts claimed users too.

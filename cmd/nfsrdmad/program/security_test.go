@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/idmap"
 	"github.com/nfsrdma/nfsrdma/test/must"
@@ -187,9 +189,31 @@ func showsTLS(t *testing.T, socket, addr string, mtls transport.ClientConfig) {
 	if !found {
 		t.Error("clients: no connection with TLS")
 	}
+	if !slices.ContainsFunc(report(t, top.Local(socket)).Clients, func(c top.ClientRate) bool {
+		return c.XprtSec == "mtls" && strings.HasPrefix(c.Cipher, "TLS_")
+	}) {
+		t.Error("top: no connection with mtls and a cipher")
+	}
 	for _, of := range [][2]string{{"status", "expires in 20 days"}, {"clients", "mtls"}} {
 		if out, err := run(context.Background(), of[0], "--control", socket); err != nil || !strings.Contains(out, of[1]) {
 			t.Errorf("%s: %v, want %q in\n%s", of[0], err, of[1], out)
+		}
+	}
+}
+
+// TestSecurityInWords: check says what a rule demands of calls and connections.
+func TestSecurityInWords(t *testing.T) {
+	for _, of := range []struct{ sec, xprtsec, want string }{
+		{"", "", ""},
+		{"sys", "none:tls", ", with sec=sys"},
+		{"krb5p:sys", "", ", with sec=krb5p:sys"},
+		{"krb5p:krb5i", "tls:mtls", ", with Kerberos alone (sec=krb5p:krb5i), over TLS alone"},
+		{"", "mtls", ", over TLS alone with a certificate of the client"},
+	} {
+		d, err := exports.ParseSecurity(of.sec, of.xprtsec)
+		must.Succeed(t, err)
+		if got := rightsWords(&exports.Options{Security: d}); got != "reads and writes, root acts as 0:0"+of.want {
+			t.Errorf("sec=%q, xprtsec=%q: %q, want the end %q", of.sec, of.xprtsec, got, of.want)
 		}
 	}
 }
