@@ -309,8 +309,8 @@ func (t *tcpConn) inputWaits(*Call) bool {
 	return t.input.waits()
 }
 
-// A socketInput counts unread bytes in a socket. Its function is made once, so that a count allocates
-// nothing.
+// A socketInput counts unread bytes in a socket. Its function is made once, so that a count
+// allocates nothing.
 type socketInput struct {
 	raw   syscall.RawConn // nil: unknown
 	count func(fd uintptr)
