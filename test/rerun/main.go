@@ -22,7 +22,7 @@ import (
 const (
 	times    = 5  // runs of a failed test
 	most     = 8  // failed tests to run again; a larger number is no accident
-	excerpts = 12 // shown lines of the first failure
+	excerpts = 40 // shown lines of the first failure
 )
 
 func main() {

@@ -68,8 +68,10 @@ func (f failure) reason() string {
 func (f failure) first(test string, n int) (lines []string) {
 	verbose := false
 	for i, line := range f.lines {
-		if strings.HasPrefix(line, "=== RUN   "+test) {
+		if line == "=== RUN   "+test {
 			verbose, lines = true, nil
+		}
+		if strings.HasPrefix(line, "=== ") {
 			continue
 		}
 		if strings.HasPrefix(line, "--- FAIL: "+test+" ") {
