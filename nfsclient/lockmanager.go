@@ -196,7 +196,13 @@ func (c *Client) searchLockManager(ctx context.Context) (conn *transport.Client,
 	}
 	cfg := c.cfg
 	cfg.Service, cfg.Responding, cfg.Moves = "nlm", nil, lockMoves{c}
-	if conn, err = c.dialOther(ctx, c.server.address(), port, cfg); err != nil {
+	// With TLS the lock manager must have it too, at each connection: the port comes from a reply
+	// in clear, and an attacker who grants locks lets two programs write at once.
+	conn, err = transport.DialTCP(ctx, net.JoinHostPort(c.server.address(), strconv.Itoa(port)), cfg)
+	switch {
+	case isNoTLS(err):
+		return nil, false, fmt.Errorf("%w with TLS, and beside TLS no lock call goes in clear: %w", ErrNoLockManager, err)
+	case err != nil:
 		return nil, false, fmt.Errorf("%w: %w", ErrNoLockManager, err)
 	}
 	return conn, true, nil

@@ -24,9 +24,11 @@ func (o *Options) tlsOf(t Target) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// dialOther connects over TCP to a service other than NFS on a host. With TLS it tries TLS first.
-// Linux's rpcbind, MOUNT and NLM have no TLS, so such a service gets calls in clear, as from the
-// Linux client. The NFS port is no such service: there TLS is required.
+// dialOther connects over TCP to the port mapper, MOUNT or the status monitor on a host. With TLS
+// it tries TLS first. Linux's have no TLS, so such a service gets calls in clear, as from the Linux
+// client. An attacker can choose the port and remove the offer of TLS. These calls give away names
+// and handles, and their results choose only a handle of the server that TLS has proved. The NFS
+// port is no such service: there TLS is required. Locks never use dialOther.
 func (c *Client) dialOther(ctx context.Context, host string, port int, cfg transport.ClientConfig) (*transport.Client, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	conn, err := transport.DialTCP(ctx, addr, cfg)
