@@ -23,6 +23,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/idmap"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -144,6 +145,7 @@ func callOf(flavor oncrpc.Flavor, channel transport.Channel, args xdr.Marshaler)
 // TestSecurityPolicy: for each rule, operation, flavor and channel, the check before the duplicate
 // request cache and the procedure itself agree with the model.
 func TestSecurityPolicy(t *testing.T) {
+	conformance.Proves(t, "R9289-021", "R9289-059", "R9289-067")
 	for _, p := range policyRules {
 		tree := memfs.New(memfs.Options{Mode: 0o777})
 		s := securityServer(t, tree, "/x *("+p.options+")\n", nfsserver.Options{Squash: remote, Logger: slog.New(slog.DiscardHandler)})

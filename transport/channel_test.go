@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"testing"
+
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
 // TestXprtSecNames: each level's name leads back to the level, and other names are refused.
@@ -31,6 +33,7 @@ func TestXprtSecNames(t *testing.T) {
 
 // TestChannelLevels: only a verified certificate makes mutual TLS, not a certificate as such.
 func TestChannelLevels(t *testing.T) {
+	conformance.Proves(t, "R9289-064")
 	cert := []*x509.Certificate{{}}
 	for _, c := range []struct {
 		name string

@@ -14,12 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // TestClientRefusesServers: each reason not to use a server is one clear error.
 func TestClientRefusesServers(t *testing.T) {
+	conformance.Proves(t, "R9289-010", "R9289-013", "R9289-020", "R9289-024", "R9289-049", "R9289-055", "R9289-056")
 	p, other := testPKI(), newTestCA()
 	expired := serverTemplate()
 	expired.NotBefore, expired.NotAfter = time.Unix(0, 0), time.Unix(1, 0)
@@ -79,6 +81,7 @@ func answerTo(probe []byte) []byte {
 // TestProbeAnswersThatStopClients: after any other answer than the RFC's the client sends nothing
 // more.
 func TestProbeAnswersThatStopClients(t *testing.T) {
+	conformance.Proves(t, "R9289-012")
 	good := func(probe []byte) []byte { return answerTo(probe) }
 	change := func(at int, v byte) func([]byte) []byte {
 		return func(probe []byte) []byte {
@@ -132,6 +135,7 @@ func TestProbeAnswersThatStopClients(t *testing.T) {
 
 // TestProbeReplyTruncated: no truncation of the answer counts as one.
 func TestProbeReplyTruncated(t *testing.T) {
+	conformance.Proves(t, "R9289-009", "R9289-012")
 	answer := answerTo(probeBytes()[markLen:])[markLen:]
 	if err := checkProbeReply(answer, 7); err != nil {
 		t.Fatalf("the answer: %v", err)
@@ -185,6 +189,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 // TestReconnectsWithTLS: a client whose connection is cut makes a new session, and refuses a server
 // that has lost its TLS meanwhile.
 func TestReconnectsWithTLS(t *testing.T) {
+	conformance.Proves(t, "R9289-016", "R9289-029", "R9289-066")
 	n := networks[2]
 	_, s, addr := n.start(t, ServerConfig{})
 	c := n.client(t, addr, ClientConfig{CallTimeout: 30 * time.Second})

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
@@ -66,6 +67,7 @@ func spaced(b []byte) string {
 
 // TestTLSProbeAnswers: each call with AUTH_TLS gets the RFC's answer, byte by byte.
 func TestTLSProbeAnswers(t *testing.T) {
+	conformance.Proves(t, "R9289-002", "R9289-006", "R9289-007", "R9289-008", "R9289-014", "R9289-017")
 	probe := probeBytes()
 	with := func(at int, v byte) []byte {
 		b := bytes.Clone(probe)
@@ -110,6 +112,7 @@ func TestTLSProbeAnswers(t *testing.T) {
 
 // TestTLSProbeIsExact: no other record begins a handshake: no truncation, and no other bit.
 func TestTLSProbeIsExact(t *testing.T) {
+	conformance.Proves(t, "R9289-004", "R9289-005")
 	probe := probeBytes()[markLen:]
 	if !isTLSProbe(probe) {
 		t.Fatal("the probe is none")
@@ -143,6 +146,7 @@ func handshakeFailures(s *Server) string {
 // TestClearBytesAfterProbe: bytes in clear after the probe are discarded without a reply and end
 // the connection, whether they come before the probe's answer or after it.
 func TestClearBytesAfterProbe(t *testing.T) {
+	conformance.Proves(t, "R9289-036", "R9289-037")
 	for _, together := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := NewServer(ServerConfig{TLS: testPKI().serve}, newTestProgram().program())
@@ -222,6 +226,7 @@ func TestShutdownEndsHandshake(t *testing.T) {
 // TestProbeWaitsForCallsInClear: the answer to a probe follows the replies to the calls before it,
 // so none of these is sent during the handshake.
 func TestProbeWaitsForCallsInClear(t *testing.T) {
+	conformance.Proves(t, "R9289-035")
 	p, _, addr := networks[0].start(t, ServerConfig{TLS: testPKI().serve})
 	nc := raw(t, addr)
 	hold := record(0)
@@ -250,6 +255,7 @@ func TestProbeWaitsForCallsInClear(t *testing.T) {
 
 // TestProbeWithinSession: a probe in a TLS session is refused, and the session continues.
 func TestProbeWithinSession(t *testing.T) {
+	conformance.Proves(t, "R9289-015", "R9289-019", "R9289-027", "R9289-032")
 	s, addr := tlsServer(t, testPKI().server)
 	nc := raw(t, addr)
 	if err := probeTLS(nc); err != nil {
@@ -297,6 +303,7 @@ func handshakeWith(t *testing.T, addr string, cfg *tls.Config) error {
 // TestServerRefusesHandshakes: other versions and protocols, and invalid certificates, are refused
 // and counted by reason; a client without ALPN is accepted.
 func TestServerRefusesHandshakes(t *testing.T) {
+	conformance.Proves(t, "R9289-020", "R9289-024", "R9289-033", "R9289-049", "R9289-058")
 	p, other := testPKI(), newTestCA()
 	expired := clientTemplate("old")
 	expired.NotBefore, expired.NotAfter = time.Unix(0, 0), time.Unix(1, 0)
@@ -352,6 +359,7 @@ func (c *ticketCache) Put(string, *tls.ClientSessionState)        { c.tickets++ 
 
 // TestNoSessionTickets: each session is a whole handshake, which checks the certificates.
 func TestNoSessionTickets(t *testing.T) {
+	conformance.Proves(t, "R9289-062")
 	_, addr := tlsServer(t, testPKI().server)
 	cache := &ticketCache{}
 	cfg := testPKI().client.Clone()

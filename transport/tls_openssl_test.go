@@ -16,9 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
+
+// mandatorySuite is the cipher suite that each TLS 1.3 has (RFC 8446 §9.1).
+const mandatorySuite = "TLS_AES_128_GCM_SHA256"
 
 // openssl runs a command of OpenSSL until the test ends.
 func openssl(t *testing.T, args ...string) (in io.WriteCloser, out io.Reader) {
@@ -82,9 +86,10 @@ func afterProbe(t *testing.T, server string) (addr string) {
 // TestOpenSSLClient: a session with OpenSSL's client, with a certificate and ALPN, carries a call
 // and a reply of several records.
 func TestOpenSSLClient(t *testing.T) {
+	conformance.Proves(t, "R9289-025", "R9289-027", "R9289-039", "R9289-050")
 	s, addr := tlsServer(t, testPKI().server)
 	leaf, ca := pemFiles(t, testPKI().mutual.Certificates[0])
-	in, out := openssl(t, "s_client", "-connect", afterProbe(t, addr), "-tls1_3", "-alpn", alpnSunRPC, "-CAfile", ca,
+	in, out := openssl(t, "s_client", "-connect", afterProbe(t, addr), "-tls1_3", "-ciphersuites", mandatorySuite, "-groups", "P-256", "-alpn", alpnSunRPC, "-CAfile", ca,
 		"-verify_return_error", "-verify_hostname", "server.test", "-cert", leaf, "-key", leaf, "-quiet", "-no_ign_eof")
 	e := record(4)
 	e[markLen+23], e[len(e)-2] = tRead, 0xf0 // READ of 61,440 bytes
@@ -106,9 +111,10 @@ func TestOpenSSLClient(t *testing.T) {
 // TestOpenSSLServer: a call over a session with OpenSSL's server succeeds, and OpenSSL sees the
 // end of the session.
 func TestOpenSSLServer(t *testing.T) {
+	conformance.Proves(t, "R9289-025", "R9289-039")
 	leaf, _ := pemFiles(t, testPKI().server.Certificates[0])
 	port := fmt.Sprint(machine.Port(t))
-	in, out := openssl(t, "s_server", "-accept", "127.0.0.1:"+port, "-tls1_3", "-alpn", alpnSunRPC, "-cert", leaf, "-key", leaf, "-quiet", "-naccept", "1")
+	in, out := openssl(t, "s_server", "-accept", "127.0.0.1:"+port, "-tls1_3", "-ciphersuites", mandatorySuite, "-alpn", alpnSunRPC, "-cert", leaf, "-key", leaf, "-quiet", "-naccept", "1")
 	go func() { // each call is answered like the program's ADD
 		rd := newRecordReader(out, tcpWindow, 1<<20)
 		for {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
@@ -247,6 +248,7 @@ func (c cutEnd) Read(b []byte) (int, error) {
 // TestEndsAreNotified: the server's shutdown, its answer to a client that has finished, and a
 // client's Close end the session by a close_notify.
 func TestEndsAreNotified(t *testing.T) {
+	conformance.Proves(t, "R9289-041")
 	session := func(s *Server, addr string) (*tls.Conn, net.Conn) {
 		nc := raw(t, addr)
 		must.Succeed(t, probeTLS(nc))

@@ -1,6 +1,6 @@
 // Package conformance is the catalogue of requirements in RFC 5040, 5041, 5044 (with 6581) and 8166
-// (with 8267, 8797 and 8167), in RFC 2203 and 4121, and in the InfiniBand architecture for its
-// unreliable services, one row each. Tests use it to declare which rows they prove.
+// (with 8267, 8797 and 8167), in RFC 2203, 4121, 5403 and 9289, and in the InfiniBand architecture
+// for its unreliable services, one row each. Tests use it to declare which rows they prove.
 //
 // A test that would fail if a rule were broken declares that with [Proves]. If it passes and
 // NFSRDMA_CLAIMS names a directory, the claim is written there. The command in cmd/conformance then

@@ -14,14 +14,14 @@ import (
 )
 
 func TestCatalogue(t *testing.T) {
-	id := regexp.MustCompile(`^(R(2203|4121|5040|5041|5044|6581|8166|8167|8267|8797)|IBU)-[0-9]{3}$`)
+	id := regexp.MustCompile(`^(R(2203|4121|5403|9289|5040|5041|5044|6581|8166|8167|8267|8797)|IBU)-[0-9]{3}$`)
 	levels := []string{"MUST", "MUST-NOT", "SHOULD", "SHOULD-NOT", "MAY", "FACT"}
 	for _, r := range Catalogue() {
 		if !id.MatchString(r.ID) || !slices.Contains(levels, r.Level) || r.Requirement == "" {
 			t.Errorf("%+v", r)
 		}
 	}
-	if n := len(Catalogue()); n != 956+255+66+50 {
+	if n := len(Catalogue()); n != 956+255+66+50+9+68 {
 		t.Errorf("%d rows", n)
 	}
 	for _, f := range Faults(Catalogue(), Exceptions(), nil) {

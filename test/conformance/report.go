@@ -86,7 +86,9 @@ var titles = []struct{ number, title string }{
 	{"8797", "RPC-over-RDMA Connection Manager Private Data"},
 	{"8167", "Bidirectional RPC-over-RDMA"},
 	{"2203", "RPCSEC_GSS Protocol Specification"},
+	{"5403", "RPCSEC_GSS Version 2"},
 	{"4121", "The Kerberos Version 5 GSS-API Mechanism: Version 2"},
+	{"9289", "RPC-with-TLS"},
 	{"IBA", "InfiniBand architecture, volume 1, 9.8: Unreliable Connection and Unreliable Datagram, and what RoCEv2 (annex A17) makes of them"},
 }
 

@@ -38,7 +38,7 @@ func (r Row) RFC() string {
 // Catalogue returns the rows of all tables, in order.
 var Catalogue = sync.OnceValue(func() []Row {
 	var rows []Row
-	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166", "rfc2203", "rfc4121", "ib-unreliable"} {
+	for _, name := range []string{"rfc5044", "rfc5041", "rfc5040", "rfc8166", "rfc2203", "rfc5403", "rfc4121", "rfc9289", "ib-unreliable"} {
 		for _, f := range table("rows/"+name+".tsv", 6) {
 			rows = append(rows, Row{f[0], f[1], f[2], f[3], f[4], f[5]})
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
@@ -32,6 +33,7 @@ func openssl(t *testing.T, args ...string) (string, error) {
 }
 
 func TestOpenSSLAccepts(t *testing.T) {
+	conformance.Proves(t, "R9289-051", "R9289-052", "R9289-054")
 	p := newPKI(t)
 	ca := filepath.Join(p.dir, AuthorityFile)
 	list := p.revoke(t)

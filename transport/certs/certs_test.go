@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
@@ -100,6 +101,7 @@ func opened(t testing.TB, o Options) *Store {
 }
 
 func TestHandshakes(t *testing.T) {
+	conformance.Proves(t, "R9289-020", "R9289-027", "R9289-049", "R9289-050", "R9289-055", "R9289-056", "R9289-057", "R9289-058")
 	p, other := newPKI(t), newPKI(t)
 	list := p.revoke(t, p.issue(t, ForClient, "revoked", "gone.example.org").Certificate)
 	edit := func(o Options, f func(o *Options)) Options { f(&o); return o }
@@ -236,6 +238,7 @@ func TestLatestListCounts(t *testing.T) {
 
 // TLS 1.2 is refused on both sides.
 func TestOldVersion(t *testing.T) {
+	conformance.Proves(t, "R9289-024")
 	p := newPKI(t)
 	server, client := opened(t, p.server).Server(), opened(t, p.client).Client("files.example.org")
 	for name, c := range map[string]struct{ server, client *tls.Config }{

@@ -18,7 +18,7 @@ import (
 const goldenCredential = "00000001 00000003 7fffffff 00000002 00000005 0102030405000000"
 
 func TestCredential(t *testing.T) {
-	conformance.Proves(t, "R2203-004", "R2203-005", "R2203-006", "R2203-007")
+	conformance.Proves(t, "R5403-001", "R5403-002", "R5403-008", "R2203-004", "R2203-005", "R2203-006", "R2203-007")
 	b := must.Hex(t, goldenCredential)
 	want := credential{messageDestroy, maxSeq - 1, transport.ServiceIntegrity, []byte{1, 2, 3, 4, 5}}
 	if got := want.append(nil); !bytes.Equal(got, b) {

@@ -201,7 +201,7 @@ func TestConcurrentReplay(t *testing.T) {
 
 // TestCredentialFaults: what a credential must be.
 func TestCredentialFaults(t *testing.T) {
-	conformance.Proves(t, "R2203-002", "R2203-005", "R2203-007", "R2203-008", "R2203-026", "R2203-046", "R2203-047", "R2203-050", "R2203-054",
+	conformance.Proves(t, "R5403-001", "R5403-002", "R5403-005", "R5403-006", "R5403-007", "R5403-008", "R2203-002", "R2203-005", "R2203-007", "R2203-008", "R2203-026", "R2203-046", "R2203-047", "R2203-050", "R2203-054",
 		"R2203-055")
 	r := newRig(t, tcp, nil)
 	p := r.handContext("alice")

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/idmap"
+	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/transport/certs"
@@ -42,6 +43,7 @@ func newPKI(t *testing.T) (p pki) {
 // TestDemandsThatCannotBeMet: a server that lacks a file which its exports need does not start, and
 // reports the cure.
 func TestDemandsThatCannotBeMet(t *testing.T) {
+	conformance.Proves(t, "R9289-018")
 	p := newPKI(t)
 	dir := t.TempDir()
 	file, none := filepath.Join(dir, "exports"), filepath.Join(dir, "none")

@@ -18,7 +18,7 @@ import (
 
 // TestRequest decodes an initiator's AP-REQ.
 func TestRequest(t *testing.T) {
-	conformance.Proves(t, "R4121-005", "R4121-006", "R4121-011", "R4121-012", "R4121-014", "R4121-019", "R4121-020")
+	conformance.Proves(t, "R5403-009", "R4121-005", "R4121-006", "R4121-011", "R4121-012", "R4121-014", "R4121-019", "R4121-020")
 	f := newForgery(t, AES128SHA1)
 	i := f.initiator()
 	i.ticket.encoded = f.ticket()
