@@ -169,12 +169,13 @@ func addName(c *x509.Certificate, name string) error {
 	return nil
 }
 
-// isDNSName reports whether a name can be a host's; its first label can be a wildcard.
+// isDNSName reports whether a name can be a host's. A certificate for RPC-with-TLS MUST NOT have a
+// wildcard (RFC 9289 §5.2.1 [R9289-053]).
 func isDNSName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
 	}
-	for label := range strings.SplitSeq(strings.TrimPrefix(name, "*."), ".") {
+	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") {
 			return false
 		}

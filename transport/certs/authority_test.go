@@ -149,13 +149,14 @@ func read(t *testing.T, dir string) map[string]string {
 
 // A certificate ends with its authority, and names are checked.
 func TestIssueRules(t *testing.T) {
+	conformance.Proves(t, "R9289-053")
 	p := newPKI(t)
-	file, _, err := p.Issue(ForServer, "long", []string{"*.example.org"}, 1000, false)
+	file, _, err := p.Issue(ForServer, "long", []string{"files.example.org"}, 1000, false)
 	must.Succeed(t, err)
 	_, made, err := Read(file)
 	must.Succeed(t, err)
 	must.Equal(t, "end", made[0].NotAfter, p.Certificate().NotAfter)
-	for _, name := range []string{"", "a b", "-a", "a.", "a..b", "a/b", "@x", "x@", "a\nb", strings.Repeat("a", 64), "ä.org", "*", "a.*"} {
+	for _, name := range []string{"", "a b", "-a", "a.", "a..b", "a/b", "@x", "x@", "a\nb", strings.Repeat("a", 64), "ä.org", "*", "a.*", "*.example.org"} {
 		if _, _, err := p.Issue(ForServer, "bad", []string{"ok", name}, 5, false); err == nil {
 			t.Errorf("name %q is accepted", name)
 		}
