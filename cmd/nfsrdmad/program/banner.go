@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
@@ -59,70 +59,36 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if warning := o.trust.warning(&who, s); warning != "" && set.open() && !o.security.proven() {
 		logrus.Warn(warning)
 	}
+	printMounts(w, set, names, s, p)
+}
+
+// printMounts prints the commands that mount the first exports.
+func printMounts(w io.Writer, set *exportSet, names []string, s *nfsserver.Service, p *portMapping) {
+	var ours, linux, notes []string
 	some := names[:min(len(names), maxMounts)]
-	fmt.Fprintln(w, "mount, with nothing but the client binary:")
 	for _, name := range some {
-		fmt.Fprintf(w, "  %s\n", clientLine(name, s))
+		d := set.demand(name)
+		ours = append(ours, clientLine(name, s, d))
+		linux = append(linux, mountLines(name, s, p, d)...)
+		if note := d.note(); note != "" && !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
 	}
-	fmt.Fprintln(w, "mount from Linux:")
-	for _, name := range some {
-		for _, line := range mountLines(name, s, p) {
+	for _, part := range []struct {
+		head  string
+		lines []string
+	}{{"mount, with nothing but the client binary:", ours}, {"mount from Linux:", linux}} {
+		fmt.Fprintln(w, part.head)
+		for _, line := range part.lines {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
+	}
+	for _, note := range notes {
+		fmt.Fprintln(w, note)
 	}
 	if n := len(names) - len(some); n > 0 {
 		fmt.Fprintf(w, "and %s in the same way\n", text.Plural(int64(n), "more export"))
 	}
-}
-
-// clientLine returns the command that mounts an export with our client, over RDMA if it is served.
-func clientLine(name string, s *nfsserver.Service) string {
-	line, addr, usual := "nfsrdma mount -o ", s.RDMAAddr, "20049"
-	if addr == nil && s.RoCEAddr != nil {
-		line, addr = line+"rdma=roce,", s.RoCEAddr
-	}
-	if addr == nil {
-		line, addr, usual = line+"proto=tcp,", s.TCPAddr, "2049"
-	}
-	host, port := hostPort(addr)
-	if port != usual {
-		line += "port=" + port
-	}
-	return strings.TrimSuffix(strings.TrimRight(line, ","), " -o ") + " " + host + ":" + text.ShellWord(name) + " /mnt"
-}
-
-// mountLines returns the commands that mount an export on Linux, without the ports that mount.nfs
-// finds by rpcbind.
-func mountLines(name string, s *nfsserver.Service, p *portMapping) (lines []string) {
-	if s.TCPAddr == nil {
-		return []string{"(mount.nfs asks MOUNT over TCP: serve with --tcp-port as well)"}
-	}
-	host, tcp := hostPort(s.TCPAddr)
-	over := s.RDMAAddr
-	if over == nil {
-		over = s.RoCEAddr
-	}
-	line := func(proto, port, usual string) {
-		options := "vers=3,proto=" + proto
-		// mount.nfs asks rpcbind for the TCP port only, so another RDMA port than usual must be
-		// given.
-		if !p.known || proto == "rdma" && port != usual {
-			options += ",port=" + port
-		}
-		if !p.locks {
-			options += ",nolock"
-		}
-		if !p.known {
-			options += ",mountproto=tcp,mountport=" + tcp
-		}
-		lines = append(lines, fmt.Sprintf("mount -o %s %s:%s /mnt", options, host, text.ShellWord(name)))
-	}
-	if over != nil {
-		_, rdma := hostPort(over)
-		line("rdma", rdma, "20049")
-	}
-	line("tcp", tcp, "2049")
-	return lines
 }
 
 // metricsHost returns the host and port of --metrics-addr for clients.
@@ -135,22 +101,6 @@ func metricsHost(addr string) string {
 		return addr
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// hostPort splits an address for clients. Instead of the unspecified address it returns this
-// machine's name.
-func hostPort(a net.Addr) (host, port string) {
-	host, port, _ = net.SplitHostPort(a.String())
-	ip := net.ParseIP(host)
-	switch {
-	case ip.IsUnspecified():
-		if name, err := os.Hostname(); err == nil {
-			host = name
-		}
-	case ip.To4() == nil:
-		host = "[" + host + "]"
-	}
-	return host, port
 }
 
 // notify sends a state to the service manager if NOTIFY_SOCKET is set.

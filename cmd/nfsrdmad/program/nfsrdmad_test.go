@@ -166,7 +166,7 @@ func TestClientLine(t *testing.T) {
 		{&nfsserver.Service{TCPAddr: at(2049)}, "nfsrdma mount -o proto=tcp 10.0.0.1:/x /mnt"},
 		{&nfsserver.Service{TCPAddr: at(8)}, "nfsrdma mount -o proto=tcp,port=8 10.0.0.1:/x /mnt"},
 	} {
-		if got := clientLine("/x", c.s); got != c.want {
+		if got := clientLine("/x", c.s, &mountDemand{}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestMountLinesForAShell(t *testing.T) {
 	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2049}
 	s := &nfsserver.Service{TCPAddr: at}
 	for name, want := range map[string]string{"/srv/data": "10.0.0.1:/srv/data", "/srv/a b": "10.0.0.1:'/srv/a b'", "/it's $x": `10.0.0.1:'/it'\''s $x'`} {
-		lines := append(mountLines(name, s, &portMapping{known: true, locks: true}), clientLine(name, s))
+		lines := append(mountLines(name, s, &portMapping{known: true, locks: true}, &mountDemand{}), clientLine(name, s, &mountDemand{}))
 		for i, begin := range []string{"mount -o vers=3,proto=tcp ", "nfsrdma mount -o proto=tcp "} {
 			if lines[i] != begin+want+" /mnt" {
 				t.Errorf("%s", lines[i])

@@ -39,20 +39,26 @@ func (s *security) flags(f *pflag.FlagSet) {
 	s.kerberos.flags(f)
 }
 
-// open reads the files of the flags.
-func (s *security) open() error {
+// openStore reads the files of TLS.
+func (s *security) openStore() (err error) {
 	switch {
 	case s.cert == "" && (s.key != "" || len(s.clientCA) > 0 || len(s.crl) > 0):
 		return errors.New("--tls-key, --tls-client-ca and --tls-crl need a certificate: name it with --tls-cert")
-	case s.cert != "":
-		o := certs.Options{Certificate: s.cert, Key: s.key, Authorities: s.clientCA, Revocations: s.crl, Log: logto.Standard}
-		if len(s.clientCA) > 0 {
-			o.ClientAuth = certs.OptionalClientCert
-		}
-		var err error
-		if s.store, err = certs.Open(o); err != nil {
-			return err
-		}
+	case s.cert == "":
+		return nil
+	}
+	o := certs.Options{Certificate: s.cert, Key: s.key, Authorities: s.clientCA, Revocations: s.crl, Log: logto.Standard}
+	if len(s.clientCA) > 0 {
+		o.ClientAuth = certs.OptionalClientCert
+	}
+	s.store, err = certs.Open(o)
+	return err
+}
+
+// open reads the files of the flags.
+func (s *security) open() error {
+	if err := s.openStore(); err != nil {
+		return err
 	}
 	if err := s.kerberos.load(); err != nil {
 		return err
