@@ -5,6 +5,8 @@ package transport
 import (
 	"container/list"
 	"crypto/tls"
+	"encoding/asn1"
+	"hash/maphash"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -249,10 +251,40 @@ type peer struct {
 	memo   *atomic.Value // Call.Memo; nil if several clients share a socket
 	// secure is set by a handshake, before the first call over TLS; nil: in clear.
 	secure atomic.Pointer[tls.ConnectionState]
+	cert   atomic.Uint64 // the result of certificate, computed once; 0: not yet
 }
 
 // channel returns the connection's present protection.
 func (p *peer) channel() Channel { return Channel{TLS: p.secure.Load()} }
+
+// subjectAltName is the number of the extension with a certificate's names (RFC 5280 §4.2.1.6).
+var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// certificate returns a hash of the names in the client's verified certificate, and of its issuer;
+// 0: it has none. A renewed certificate has the same names, so a client that reconnects with it
+// repeats its calls. Each peer is asked with one seed.
+func (p *peer) certificate(seed maphash.Seed) uint64 {
+	s := p.secure.Load()
+	if s == nil || len(s.VerifiedChains) == 0 {
+		return 0
+	}
+	if sum := p.cert.Load(); sum != 0 {
+		return sum
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	leaf := s.VerifiedChains[0][0]
+	_, _ = h.Write(leaf.RawIssuer) // DER says where each part ends
+	_, _ = h.Write(leaf.RawSubject)
+	for _, e := range leaf.Extensions {
+		if e.Id.Equal(subjectAltName) {
+			_, _ = h.Write(e.Value)
+		}
+	}
+	sum := max(h.Sum64(), 1)
+	p.cert.Store(sum)
+	return sum
+}
 
 func (p *peer) init(remote net.Addr) {
 	p.addr = addrOf(remote)

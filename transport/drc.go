@@ -24,14 +24,16 @@ const (
 )
 
 // A drcKey identifies a call, except for its connection: a copy comes over another one, by any
-// transport (origin.repeatedBy). Address and user identify the client: other users on its machine
-// MUST NOT get replies to calls that they could not make. AUTH_SYS's bytes include the client's own
+// transport (origin.repeatedBy). Address, certificate and user identify the client: others behind
+// its address, and other users on its machine, MUST NOT get replies to calls that they could not
+// make. AUTH_SYS's bytes include the client's own
 // name, which distinguishes hosts behind one address. RPCSEC_GSS's bytes differ in each copy, so
 // the key has the principal instead, and the flavor names the reply's protection. The checksum
 // detects XIDs reused for another call. Checksum and length cover the arguments before chunks were
 // removed, because a copy may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
+	cert                  uint64 // peer.certificate
 	owner                 Owner
 	flavor                uint32
 	cred                  uint64 // hash of the credential's body, or of the principal
@@ -101,14 +103,14 @@ func (d *drc) close() {
 }
 
 // identify sets k to c's key. The checksum covers the first len(space) bytes of the arguments.
-func (d *drc) identify(k *drcKey, c *Call, client netip.Addr, space []byte) {
+func (d *drc) identify(k *drcKey, c *Call, p *peer, space []byte) {
 	h := &c.header
 	length, lead := c.args.Unreduced(len(space), space)
 	cred := maphash.Bytes(d.seed, h.Cred.Body)
 	if c.secure.state.By != nil {
 		cred = maphash.String(d.seed, c.Cred.Principal)
 	}
-	*k = drcKey{addr: client, owner: c.Owner, flavor: uint32(c.Cred.Flavor), cred: cred,
+	*k = drcKey{addr: p.addr, cert: p.certificate(d.seed), owner: c.Owner, flavor: uint32(c.Cred.Flavor), cred: cred,
 		xid: h.XID, prog: h.Prog, vers: h.Vers, proc: h.Proc, length: length, sum: maphash.Bytes(d.seed, lead)}
 }
 
@@ -120,13 +122,13 @@ func (d *drc) admit(c *Call, p *peer) bool {
 	}
 	if c.proc.Idempotent {
 		var space [runningSummed]byte
-		d.identify(&c.running.key, c, p.addr, space[:])
+		d.identify(&c.running.key, c, p, space[:])
 		c.running.from = p.origin
 		return d.settle(c, d.running.admit(c))
 	}
 	var space [drcSummed]byte
 	e := &drcEntry{from: p.origin}
-	d.identify(&e.key, c, p.addr, space[:])
+	d.identify(&e.key, c, p, space[:])
 	return d.settle(c, d.enter(c, e))
 }
 
