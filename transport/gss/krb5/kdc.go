@@ -1,16 +1,16 @@
-// Exchanges with KDCs, by gokrb5.
+// Exchanges with KDCs, whose messages gokrb5 encodes and decodes.
 
 package krb5
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -21,30 +21,45 @@ import (
 // maxReferrals limits the realms on the way to a service.
 const maxReferrals = 8
 
-// exchange runs f on another goroutine, because gokrb5 cannot be interrupted. Its own timeouts end
-// the goroutine. A panic becomes an error.
-func exchange(ctx context.Context, f func() (ticket, error)) (ticket, error) {
-	type result struct {
-		t   ticket
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("the KDC's message is malformed: %v", p)
-			}
-			done <- r
-		}()
-		r.t, r.err = f()
+// Numbers of RFC 4120 §7.5.
+const (
+	errPreauthFailed   = 24
+	errPreauthRequired = 25
+
+	paEncTimestamp = 2
+	paEnctypeInfo2 = 19
+	paAskEncPARep  = 149 // RFC 6806 §11: the reply then has a checksum of the request
+
+	usagePAEncTimestamp = 1
+)
+
+// contain runs f and makes its panic an error: gokrb5 parses messages of KDCs.
+func contain(f func() (ticket, error)) (t ticket, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = ticket{}, fmt.Errorf("the KDC's message is malformed: %v", p)
+		}
 	}()
-	select {
-	case r := <-done:
-		return r.t, r.err
-	case <-ctx.Done():
-		return ticket{}, ctx.Err()
+	return f()
+}
+
+// A kdcReply is a message of gokrb5.
+type kdcReply interface{ Unmarshal(b []byte) error }
+
+// call sends a request to a KDC of a realm and decodes its reply. A refusal is a messages.KRBError.
+func (c *Config) call(ctx context.Context, realm string, request interface{ Marshal() ([]byte, error) }, into kdcReply) error {
+	b, err := request.Marshal()
+	if err != nil {
+		return err
 	}
+	if b, err = c.sendToKDC(ctx, realm, b); err != nil {
+		return err
+	}
+	var refusal messages.KRBError
+	if refusal.Unmarshal(b) == nil {
+		return refusal
+	}
+	return into.Unmarshal(b)
 }
 
 // kdcName is a name as gokrb5 has it.
@@ -64,7 +79,7 @@ func (c *Config) login(ctx context.Context, who name, entries []KeytabEntry, fil
 	for _, e := range entries {
 		have = append(have, e.Enctype)
 	}
-	return exchange(ctx, func() (ticket, error) {
+	return contain(func() (ticket, error) {
 		kt := keytab.New()
 		if err := kt.Unmarshal(file); err != nil {
 			return ticket{}, err
@@ -76,41 +91,107 @@ func (c *Config) login(ctx context.Context, who name, entries []KeytabEntry, fil
 		if len(conf.LibDefaults.DefaultTktEnctypeIDs) == 0 {
 			return ticket{}, fmt.Errorf("the keytab has no key of %s with an enctype of default_tkt_enctypes", who)
 		}
-		cl := client.NewWithKeytab("", who.realm, kt, &conf)
-		cl.Credentials = credentials.NewFromPrincipalName(kdcName(who), who.realm).WithKeytab(kt)
-		defer cl.Destroy()
 		request, err := messages.NewASReqForTGT(who.realm, &conf, kdcName(who))
 		if err != nil {
 			return ticket{}, err
 		}
-		reply, err := cl.ASExchange(who.realm, request, 0)
+		request.PAData = append(request.PAData, types.PAData{PADataType: paAskEncPARep})
+		var answer messages.ASRep
+		err = c.call(ctx, who.realm, &request, &answer)
+		var refusal messages.KRBError
+		if errors.As(err, &refusal) && (refusal.ErrorCode == errPreauthRequired || refusal.ErrorCode == errPreauthFailed) {
+			var proof types.PAData
+			if proof, err = preauth(refusal.EData, who, kt, conf.LibDefaults.DefaultTktEnctypeIDs); err == nil {
+				request.PAData = append(request.PAData, proof)
+				err = c.call(ctx, who.realm, &request, &answer)
+			}
+		}
 		if err != nil {
 			return ticket{}, kdcError(err, who)
 		}
-		return fromKDC(who, reply.Ticket, reply.DecryptedEncPart)
+		own := credentials.NewFromPrincipalName(kdcName(who), who.realm).WithKeytab(kt)
+		if ok, err := answer.Verify(&conf, own, request); !ok {
+			return ticket{}, kdcError(err, who)
+		}
+		return fromKDC(who, answer.Ticket, answer.DecryptedEncPart)
 	})
+}
+
+// preauth proves with the keytab's key that the client knows it (RFC 4120 §5.2.7.2). demand is the
+// data of the KDC's error.
+func preauth(demand []byte, who name, kt *keytab.Keytab, enctypes []int32) (types.PAData, error) {
+	id, err := preauthEnctype(demand, enctypes)
+	if err != nil {
+		return types.PAData{}, err
+	}
+	key, version, err := kt.GetEncryptionKey(kdcName(who), who.realm, 0, id)
+	if err != nil {
+		return types.PAData{}, err
+	}
+	now, err := types.GetPAEncTSEncAsnMarshalled()
+	if err != nil {
+		return types.PAData{}, err
+	}
+	sealed, err := crypto.GetEncryptedData(now, key, usagePAEncTimestamp, version)
+	if err != nil {
+		return types.PAData{}, err
+	}
+	value, err := sealed.Marshal()
+	return types.PAData{PADataType: paEncTimestamp, PADataValue: value}, err
+}
+
+// preauthEnctype returns the first offered enctype that is also allowed. The offer is not
+// authenticated: without the check, anyone on the way to the KDC could choose a weak key.
+func preauthEnctype(demand []byte, allowed []int32) (int32, error) {
+	var list types.PADataSequence
+	if err := list.Unmarshal(demand); err != nil {
+		return 0, fmt.Errorf("the KDC's demand for preauthentication is malformed: %w", err)
+	}
+	for i := range list {
+		if list[i].PADataType != paEnctypeInfo2 {
+			continue
+		}
+		offered, err := list[i].GetETypeInfo2()
+		if err != nil {
+			return 0, fmt.Errorf("the KDC's demand for preauthentication is malformed: %w", err)
+		}
+		for _, o := range offered {
+			if slices.Contains(allowed, o.EType) {
+				return o.EType, nil
+			}
+		}
+	}
+	return 0, errors.New("the KDC demands preauthentication with an enctype that is not configured")
 }
 
 // serviceTicket gets a ticket for a service (RFC 4120 §3.3), through other realms if needed.
 // Without a realm the service may be anywhere: the client's KDC refers to its realm.
 func (c *Config) serviceTicket(ctx context.Context, tgt ticket, service name, renew bool) (ticket, error) {
-	return exchange(ctx, func() (ticket, error) {
+	return contain(func() (ticket, error) {
 		conf := *c.kdc
 		if service.realm == "" {
 			service.realm = tgt.client.realm
 			conf.LibDefaults.Canonicalize = true
 		}
 		for range maxReferrals {
-			granted := tgt.server.parts[len(tgt.server.parts)-1] // the realm where the ticket is good
-			if renew || granted == service.realm {
-				return request(&conf, tgt, service, granted, renew)
+			granted := tgt.grants()
+			wanted := service
+			if !renew && granted != service.realm {
+				wanted = ticketGranting(service.realm, granted)
 			}
-			next, err := request(&conf, tgt, ticketGranting(service.realm, granted), granted, false)
-			if err != nil {
+			next, err := c.request(ctx, &conf, tgt, wanted, granted, renew)
+			switch {
+			case err != nil:
 				return ticket{}, err
+			case slices.Equal(next.server.parts, service.parts):
+				return next, nil
+			case next.server.parts[0] != "krbtgt":
+				return ticket{}, fmt.Errorf("the KDC has sent a ticket for %s instead of %s", next.server, wanted)
+			case next.server.same(tgt.server):
+				return ticket{}, fmt.Errorf("there is no path from realm %s to %s", tgt.client.realm, service.realm)
 			}
-			if next.server.same(tgt.server) {
-				break
+			if granted == service.realm { // a referral (RFC 6806 §8)
+				service.realm = next.grants()
 			}
 			tgt = next
 		}
@@ -118,27 +199,32 @@ func (c *Config) serviceTicket(ctx context.Context, tgt ticket, service name, re
 	})
 }
 
-// request is one exchange with the KDC of a realm.
-func request(conf *config.Config, tgt ticket, service name, realm string, renew bool) (ticket, error) {
-	cl := client.NewWithPassword("", tgt.client.realm, "", conf)
-	cl.Credentials = credentials.NewFromPrincipalName(kdcName(tgt.client), tgt.client.realm)
-	defer cl.Destroy()
+// grants returns the realm where a ticket-granting ticket is good.
+func (t *ticket) grants() string { return t.server.parts[len(t.server.parts)-1] }
+
+// request is one exchange with a KDC of a realm. The ticket may be for another service: the
+// caller checks its name.
+func (c *Config) request(ctx context.Context, conf *config.Config, tgt ticket, service name, realm string, renew bool) (ticket, error) {
 	var encoded messages.Ticket
 	if err := encoded.Unmarshal(tgt.encoded); err != nil {
 		return ticket{}, err
 	}
 	session := types.EncryptionKey{KeyType: tgt.key.enctype, KeyValue: tgt.key.value}
-	_, reply, err := cl.TGSREQGenerateAndExchange(kdcName(service), realm, encoded, session, renew)
+	request, err := messages.NewTGSReq(kdcName(tgt.client), realm, conf, encoded, session, kdcName(service), renew)
 	if err != nil {
+		return ticket{}, err
+	}
+	var answer messages.TGSRep
+	if err := c.call(ctx, realm, &request, &answer); err != nil {
 		return ticket{}, kdcError(err, service)
 	}
-	t, err := fromKDC(tgt.client, reply.Ticket, reply.DecryptedEncPart)
-	// A referral names another realm's KDC. All else must be the requested service, which gokrb5
-	// does not check.
-	if err == nil && t.server.parts[0] != "krbtgt" && !slices.Equal(t.server.parts, service.parts) {
-		return ticket{}, fmt.Errorf("the KDC has sent a ticket for %s instead of %s", t.server, service)
+	if err := answer.DecryptEncPart(session); err != nil {
+		return ticket{}, kdcError(err, service)
 	}
-	return t, err
+	if ok, err := answer.Verify(conf, request); !ok {
+		return ticket{}, kdcError(err, service)
+	}
+	return fromKDC(tgt.client, answer.Ticket, answer.DecryptedEncPart)
 }
 
 // fromKDC converts a KDC's reply. The names in the encrypted part are the trusted ones.
@@ -165,8 +251,12 @@ func fromKDC(client name, t messages.Ticket, part messages.EncKDCRepPart) (ticke
 	return out, nil
 }
 
-// kdcError adds the cure to a KDC's frequent errors. gokrb5 keeps the code only in the text.
+// kdcError adds the cure to a KDC's frequent errors.
 func kdcError(err error, of name) error {
+	var refusal messages.KRBError
+	if !errors.As(err, &refusal) {
+		return fmt.Errorf("krb5: request for %s: %w", of, err)
+	}
 	for _, known := range []struct {
 		code  int32
 		major uint32
@@ -179,7 +269,7 @@ func kdcError(err error, of name) error {
 		{32, gss.CredentialsExpired, "the ticket for %s expired: run kinit"},
 		{37, gss.Failure, "the clock differs too much from the KDC's (request for %s): set both clocks by NTP"},
 	} {
-		if strings.Contains(err.Error(), fmt.Sprintf("KRB Error: (%d) ", known.code)) {
+		if refusal.ErrorCode == known.code {
 			return krbError(known.major, known.code, known.cure, of)
 		}
 	}
