@@ -83,6 +83,20 @@ func (o *origin) clientLeft() bool {
 	return f == fateHalf || f == fateCut
 }
 
+// fate returns the connection's state according to the kernel. A client that has closed its sending
+// direction has every reply only if no call is unanswered.
+func (t *tcpConn) fate() fate {
+	half := fateHalf
+	if t.settled.Load() == t.received.Load() {
+		half = fateClosed
+	}
+	replied := t.replied.Load()
+	if s := t.stream.Load(); s != nil && s.kernel != nil && half == fateClosed && !t.acknowledged() {
+		half = fateHalf
+	}
+	return tcpFate(t.nc, half, replied)
+}
+
 // tcpFate returns a TCP connection's fate according to the kernel, or live if c has no socket. half
 // is the fate after the peer has closed its direction; if half is fateClosed, the peer must also
 // have acknowledged all replied bytes.

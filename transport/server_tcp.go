@@ -98,6 +98,7 @@ type tcpConn struct {
 	spare   []*Call // the backing array that out does not use
 	writing bool    // a goroutine writes; other goroutines just add to out
 	failed  bool
+	stopped sync.Cond // signals that writing became false
 
 	// Owned by the writer.
 	gather gatherList
@@ -105,6 +106,7 @@ type tcpConn struct {
 
 func newTCPConn(s *Server, nc net.Conn) *tcpConn {
 	t := &tcpConn{srv: s, nc: nc, remote: nc.RemoteAddr(), ended: make(chan struct{}), served: make(chan struct{}, 1)}
+	t.stopped.L = &t.mu
 	t.account = s.cfg.Budget.Open(func(int64) { t.served <- struct{}{} })
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	// Twice the workers: while that many calls run, as many replies may be in flight.
@@ -195,6 +197,7 @@ func (t *tcpConn) end(err error) {
 	t.flush()
 	if errors.Is(err, io.EOF) || t.draining.Load() {
 		t.calls.drain() // the peer may have closed only its sending direction
+		t.awaitWriter()
 	}
 	if errors.Is(err, io.EOF) {
 		t.awaitFIN()
@@ -381,12 +384,23 @@ func (t *tcpConn) beginWrite() (batch []*Call) {
 func (t *tcpConn) nextBatch() (batch []*Call) {
 	t.writing = len(t.out) > 0
 	if !t.writing {
+		t.stopped.Broadcast()
 		return nil
 	}
 	// Two arrays alternate: one collects replies while the other is written, and neither is
 	// reallocated.
 	batch, t.out, t.spare = t.out, t.spare[:0], nil
 	return batch
+}
+
+// awaitWriter waits until no goroutine writes. After the last call's end that is soon: a writer
+// releases its calls before it stops being the writer.
+func (t *tcpConn) awaitWriter() {
+	t.mu.Lock()
+	for t.writing {
+		t.stopped.Wait()
+	}
+	t.mu.Unlock()
 }
 
 // write writes the writer's batch, and replies queued meanwhile.
@@ -461,22 +475,6 @@ func (t *tcpConn) release(c *Call) {
 	c.socket.put()
 	c.recycle()
 	t.calls.leave(held)
-}
-
-// fate returns the connection's state according to the kernel. A client that has closed its sending
-// direction has every reply only if no call is unanswered.
-func (t *tcpConn) fate() fate {
-	half := fateHalf
-	if t.settled.Load() == t.received.Load() {
-		half = fateClosed
-	}
-	replied := t.replied.Load()
-	if s := t.stream.Load(); s != nil && s.kernel != nil {
-		if replied = 0; half == fateClosed && !t.acknowledged() {
-			half = fateHalf
-		}
-	}
-	return tcpFate(t.nc, half, replied)
 }
 
 func (t *tcpConn) drain() {

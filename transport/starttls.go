@@ -101,6 +101,7 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	}
 	t.rd.r = stream
 	stream.before = t.replied.Load()
+	t.replied.Add(stream.wire.sealed.Load())
 	t.stream.Store(stream)
 	t.peer.secure.Store(stream.channel.TLS)
 	t.srv.began(t.remote, stream.channel)

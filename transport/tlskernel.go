@@ -80,8 +80,8 @@ func readable(nc net.Conn) bool {
 	return err != nil || n != 0
 }
 
-// acknowledged reports whether the peer's kernel has acknowledged all replies: none is being
-// written, and the socket has no bytes to send. The kernel's records have no sizes known here.
+// acknowledged reports whether the peer's kernel has acknowledged all bytes in the socket, with no
+// reply being written. The kernel's records have no sizes known here, so replied is a lower bound.
 func (t *tcpConn) acknowledged() bool {
 	t.mu.Lock()
 	busy := t.writing || len(t.out) > 0

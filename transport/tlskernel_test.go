@@ -7,9 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport/internal/ktls"
@@ -19,6 +22,9 @@ import (
 type softKernel struct{ *tls.Conn }
 
 func (k softKernel) WriteBuffers(b *net.Buffers) (int64, error) { return b.WriteTo(k.Conn) }
+
+// softTake is a takeTLS.
+func softTake(h *ktls.Handshake) (kernelTLS, error) { return softKernel{h.TLS}, nil }
 
 // kernelServer serves the test program; its sessions move as take says, and those of its client
 // into the kernel if possible.
@@ -38,7 +44,7 @@ func kernelServer(t *testing.T, take takeTLS, client bool) (*Server, *Client) {
 // move.
 func TestKernelSessions(t *testing.T) {
 	for name, take := range map[string]takeTLS{
-		"moved": func(h *ktls.Handshake) (kernelTLS, error) { return softKernel{h.TLS}, nil },
+		"moved": softTake,
 		"unsupported": func(*ktls.Handshake) (kernelTLS, error) {
 			return nil, fmt.Errorf("%w: test", ktls.ErrUnsupported)
 		},
@@ -90,19 +96,58 @@ func TestKernelSessionOfHalf(t *testing.T) {
 	must.Become(t, "a failure counted", func() bool { return handshakeFailures(s) == "other 1" })
 }
 
+// TestEndAwaitsTheWriter: a writer that has released its last call delays the connection's end, so
+// that the server knows of all replies, and answers close_notify.
+func TestEndAwaitsTheWriter(t *testing.T) {
+	for name, take := range map[string]takeTLS{"user": nil, "moved": softTake} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewServer(ServerConfig{TLS: testPKI().serve}, newTestProgram().program())
+				s.take = take
+				defer s.Shutdown(t.Context())
+				nc := piped(t, s)
+				defer nc.Close()
+				must.Succeed(t, probeTLS(nc))
+				cfg, _ := clientTLS(testPKI().client, "server.test:1", alpnSunRPC)
+				tc := tls.Client(nc, cfg)
+				must.Succeed(t, tc.Handshake())
+				answerOf(t, tc, record(0))
+				synctest.Wait()
+				server := onlyConn(s)
+				setWriting(server, true)
+				must.Succeed(t, tc.CloseWrite())
+				time.Sleep(2 * closeWait) // the bubble's clock; without a FIN
+				select {
+				case <-server.ended:
+					t.Error("ended while a goroutine writes")
+				default:
+				}
+				setWriting(server, false)
+				if n, err := tc.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("at the end: %d bytes, %v; want %v", n, err, io.EOF)
+				}
+			})
+		})
+	}
+}
+
+// setWriting makes a writer begin or stop.
+func setWriting(c *tcpConn, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing = on
+	c.stopped.Broadcast()
+}
+
 // TestUnacknowledgedReplies: replies to write, and bytes in the socket, are not acknowledged.
 func TestUnacknowledgedReplies(t *testing.T) {
-	s, c := kernelServer(t, func(h *ktls.Handshake) (kernelTLS, error) { return softKernel{h.TLS}, nil }, false)
+	s, c := kernelServer(t, softTake, false)
 	must.Succeed(t, c.Call(context.Background(), testProc(tNull), nil, nil, nil, 0))
 	server := onlyConn(s)
 	must.Become(t, "all acknowledged", server.acknowledged)
-	server.mu.Lock()
-	server.writing = true
-	server.mu.Unlock()
+	setWriting(server, true)
 	if server.acknowledged() {
 		t.Error("acknowledged while a reply is written")
 	}
-	server.mu.Lock()
-	server.writing = false
-	server.mu.Unlock()
+	setWriting(server, false)
 }
