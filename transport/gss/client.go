@@ -336,7 +336,7 @@ func creationError(err error) error {
 func checkCreation(cred *credential, res *initRes) error {
 	switch {
 	case failed(res.major):
-		return &refusal{"the server refuses the context", &Error{res.major, res.minor, majorText(res.major)}}
+		return &refusal{"the server refuses the context", &Error{Major: res.major, Minor: res.minor, Text: majorText(res.major)}}
 	case res.major != Complete && res.major != ContinueNeeded:
 		return &refusal{fmt.Sprintf("the server answers with the unexpected status %#x", res.major), nil}
 	case len(res.handle) == 0:

@@ -25,7 +25,8 @@ type fakeRealm struct {
 	now    func() time.Time
 	starts atomic.Int32 // initiators started
 	slow   time.Duration
-	fails  atomic.Pointer[error] // Start's error
+	fails  atomic.Pointer[error]        // Start's error
+	fault  func(principal string) error // Accept's error for a proper token; nil: none
 }
 
 func newFakeRealm() *fakeRealm {
@@ -69,14 +70,19 @@ type fakeAcceptor struct {
 func (a *fakeAcceptor) Accept(token []byte) (Context, []byte, error) {
 	r := a.realm
 	if len(token) < fakeNonce+fakeMIC {
-		return nil, nil, &Error{DefectiveToken, 7, "short token"}
+		return nil, nil, &Error{DefectiveToken, 7, "short token", ReasonToken}
 	}
 	nonce, principal := string(token[:fakeNonce]), string(token[fakeNonce+fakeMIC:])
 	if !hmac.Equal(token[fakeNonce:fakeNonce+fakeMIC], r.mac("first", principal, nonce)) {
-		return nil, nil, &Error{DefectiveToken, 8, "wrong token"}
+		return nil, nil, &Error{DefectiveToken, 8, "wrong token", ReasonAuthenticator}
 	}
 	if a.leg > 0 && (nonce != a.nonce || principal != a.principal) {
 		return nil, nil, errors.New("the token of another context")
+	}
+	if r.fault != nil {
+		if err := r.fault(principal); err != nil {
+			return nil, nil, err
+		}
 	}
 	reply := r.mac("reply", principal, nonce)
 	if a.leg+1 < r.legs {

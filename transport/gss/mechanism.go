@@ -59,6 +59,7 @@ func (e *ContinueError) Error() string { return "gss: context creation needs ano
 type Error struct {
 	Major, Minor uint32
 	Text         string
+	Reason       Reason // at an acceptor, for a server's counts
 }
 
 func (e *Error) Error() string {

@@ -66,6 +66,7 @@ type Server struct {
 	destroy  transport.Procedure
 
 	created, refused atomic.Uint64
+	failed           failureCounts
 }
 
 var _ transport.SecurityFlavor = (*Server)(nil)
@@ -88,6 +89,8 @@ type Figures struct {
 	Contexts         int    // established now
 	Created, Refused uint64 // contexts so far
 	Evicted          uint64 // contexts removed to make room for others
+	// Failures has the refused contexts and calls by reason.
+	Failures map[Reason]uint64
 }
 
 // Figures returns the current counts.
@@ -95,14 +98,22 @@ func (s *Server) Figures() Figures {
 	s.contexts.mu.RLock()
 	evicted := s.contexts.evicted
 	s.contexts.mu.RUnlock()
-	return Figures{Contexts: s.contexts.len(), Created: s.created.Load(), Refused: s.refused.Load(), Evicted: evicted}
+	return Figures{Contexts: s.contexts.len(), Created: s.created.Load(), Refused: s.refused.Load(), Evicted: evicted, Failures: s.failed.figures()}
 }
 
 // Flavor implements transport.SecurityFlavor.
 func (s *Server) Flavor() oncrpc.Flavor { return oncrpc.FlavorGSS }
 
-func deny(stat oncrpc.AuthStat) transport.Verdict {
+// deny counts a refused call.
+func (s *Server) deny(why Reason, stat oncrpc.AuthStat) transport.Verdict {
+	s.failed.count(why)
 	return transport.Verdict{Action: transport.ActionDeny, Stat: stat}
+}
+
+// drop counts a call whose sequence number is used or too old. It gets no reply.
+func (s *Server) drop() transport.Verdict {
+	s.failed.count(ReasonSequence)
+	return transport.Verdict{Action: transport.ActionDrop}
 }
 
 // Authenticate implements transport.SecurityFlavor.
@@ -112,12 +123,12 @@ func (s *Server) Authenticate(c *transport.Call, h *oncrpc.CallHeader, head []by
 		// Another version is AUTH_REJECTEDCRED in context creation (RFC 2203 §5.2.3.2) and
 		// AUTH_BADCRED for an existing context (§5.3.3.3).
 		if errors.Is(err, errVersion) && cred.message != messageData && cred.message != messageDestroy {
-			return deny(oncrpc.AuthRejectedCred)
+			return s.deny(ReasonCredential, oncrpc.AuthRejectedCred)
 		}
-		return deny(oncrpc.AuthBadCred)
+		return s.deny(ReasonCredential, oncrpc.AuthBadCred)
 	}
 	if cred.message != messageData && h.Proc != 0 {
-		return deny(oncrpc.AuthBadCred)
+		return s.deny(ReasonCredential, oncrpc.AuthBadCred)
 	}
 	if cred.message == messageInit || cred.message == messageContinue {
 		return s.authenticateCreation(&cred, h)
@@ -129,9 +140,9 @@ func (s *Server) Authenticate(c *transport.Call, h *oncrpc.CallHeader, head []by
 func (s *Server) authenticateCreation(cred *credential, h *oncrpc.CallHeader) transport.Verdict {
 	switch {
 	case h.Verf.Flavor != oncrpc.FlavorNone || len(h.Verf.Body) > 0:
-		return deny(oncrpc.AuthBadVerf)
+		return s.deny(ReasonVerifier, oncrpc.AuthBadVerf)
 	case cred.message == messageInit && len(cred.handle) > 0:
-		return deny(oncrpc.AuthBadCred)
+		return s.deny(ReasonCredential, oncrpc.AuthBadCred)
 	}
 	return transport.Verdict{Control: &s.create}
 }
@@ -140,35 +151,35 @@ func (s *Server) authenticateCreation(cred *credential, h *oncrpc.CallHeader) tr
 // that no invalid call uses up a number.
 func (s *Server) authenticateData(c *transport.Call, cred *credential, h *oncrpc.CallHeader, head []byte) transport.Verdict {
 	if cred.service < transport.ServiceNone || cred.service > transport.ServicePrivacy {
-		return deny(oncrpc.AuthBadCred)
+		return s.deny(ReasonCredential, oncrpc.AuthBadCred)
 	}
 	if h.Verf.Flavor != oncrpc.FlavorGSS {
-		return deny(oncrpc.AuthBadVerf)
+		return s.deny(ReasonVerifier, oncrpc.AuthBadVerf)
 	}
 	x := s.contexts.find(cred.handle)
 	if x == nil {
-		return deny(oncrpc.GSSCredProblem)
+		return s.deny(ReasonUnknown, oncrpc.GSSCredProblem)
 	}
 	if cred.seq < maxSeq && !x.window.fresh(cred.seq) {
-		return transport.Verdict{Action: transport.ActionDrop}
+		return s.drop()
 	}
 	sec := c.Security()
 	if err := x.checkHeader(sec, head, h.Verf.Body); err != nil {
 		s.log.Warn("call refused: its RPCSEC_GSS verifier is wrong", "peer", c.Remote, "principal", x.cred.Principal, "error", err)
-		return deny(oncrpc.GSSCredProblem)
+		return s.deny(ReasonVerifier, oncrpc.GSSCredProblem)
 	}
 	now := s.cfg.now()
 	switch {
 	case cred.seq >= maxSeq:
-		return deny(oncrpc.GSSCtxProblem)
+		return s.deny(ReasonSequence, oncrpc.GSSCtxProblem)
 	case !now.Before(x.ends):
 		s.contexts.remove(x)
-		return deny(oncrpc.GSSCtxProblem)
+		return s.deny(ReasonExpired, oncrpc.GSSCtxProblem)
 	case s.contexts.stale(x, now):
 		s.contexts.remove(x)
-		return deny(oncrpc.GSSCredProblem)
+		return s.deny(ReasonIdle, oncrpc.GSSCredProblem)
 	case !x.window.take(cred.seq):
-		return transport.Verdict{Action: transport.ActionDrop}
+		return s.drop()
 	}
 	x.touch(now)
 	sec.By, sec.Seq, sec.Service = x, cred.seq, cred.service
@@ -190,6 +201,7 @@ func (s *Server) runCreate(c *transport.Call) error {
 	var arg initArg
 	arg.DecodeXDR(c.Args)
 	if err := c.ArgsErr(); err != nil {
+		s.failed.count(ReasonToken)
 		return err
 	}
 	var cred credential
@@ -198,6 +210,7 @@ func (s *Server) runCreate(c *transport.Call) error {
 	if cred.message == messageContinue {
 		half := s.half.find(cred.handle)
 		if half == nil || s.half.stale(half, s.cfg.now()) || !s.half.remove(half) {
+			s.failed.count(ReasonUnknown)
 			s.answer(c, nil, &initRes{major: NoContext})
 			return nil
 		}
@@ -232,11 +245,12 @@ func (s *Server) establish(c *transport.Call, x Context, res *initRes) error {
 	cred, ok := s.cfg.Map(x.Principal())
 	if !ok {
 		s.refused.Add(1)
+		s.failed.count(ReasonUser)
 		s.log.Warn("principal refused: it is mapped to no user", "peer", c.Remote, "principal", x.Principal())
 		return &transport.AuthError{Stat: oncrpc.AuthFailed}
 	}
 	cred.Principal = x.Principal()
-	s.contexts.add(&serverContext{protection: protection{x}, cred: cred, ends: x.Expires(), handle: handle(res.handle)}, c.Remote, s.cfg.now())
+	s.contexts.add(&serverContext{protection: protection{x}, failed: &s.failed, cred: cred, ends: x.Expires(), handle: handle(res.handle)}, c.Remote, s.cfg.now())
 	s.created.Add(1)
 	res.window = windowSize
 	s.answer(c, x.MIC(nil, binary.BigEndian.AppendUint32(nil, windowSize)), res)
@@ -246,12 +260,16 @@ func (s *Server) establish(c *transport.Call, x Context, res *initRes) error {
 // refuse answers with the mechanism's error: without handle and token (RFC 2203 §5.2.3.1).
 func (s *Server) refuse(c *transport.Call, err error) {
 	s.refused.Add(1)
-	s.log.Warn("RPCSEC_GSS context refused", "peer", c.Remote, "error", err)
-	res := initRes{major: Failure}
+	res, why := initRes{major: Failure}, ReasonOther
 	var e *Error
-	if errors.As(err, &e) && failed(e.Major) {
-		res.major, res.minor = e.Major, e.Minor
+	if errors.As(err, &e) {
+		why = e.Reason
+		if failed(e.Major) {
+			res.major, res.minor = e.Major, e.Minor
+		}
 	}
+	s.failed.count(why)
+	s.log.Warn("RPCSEC_GSS context refused", "peer", c.Remote, "reason", why.String(), "error", err)
 	s.answer(c, nil, &res)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
 // handleLen is the size of a context's handle: random bytes, which cannot be guessed.
@@ -21,8 +22,9 @@ type handle [handleLen]byte
 
 // A serverContext is a context at the server, or one in creation.
 type serverContext struct {
-	protection          // nil Context in creation
-	next       Acceptor // in creation: takes the next token
+	protection                // nil Context in creation
+	next       Acceptor       // in creation: takes the next token
+	failed     *failureCounts // the server's; nil in creation
 	cred       transport.Cred
 	ends       time.Time // of the ticket
 	handle     handle
@@ -37,6 +39,15 @@ type serverContext struct {
 
 // Credential is part of transport.Protection; a server sends none.
 func (c *serverContext) Credential(*transport.Secured) []byte { return nil }
+
+// Open implements transport.Protection.
+func (c *serverContext) Open(s *transport.Secured, d *xdr.Decoder) error {
+	err := c.protection.Open(s, d)
+	if err != nil {
+		c.failed.count(ReasonBody)
+	}
+	return err
+}
 
 // Overhead implements transport.Protection.
 func (c *serverContext) Overhead(s *transport.Secured) int { return c.overhead(s) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic/roce"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/gss"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -58,7 +59,11 @@ func Reasons() map[string][]string {
 	for _, d := range roce.Drops() {
 		drops = append(drops, d.Reason)
 	}
-	return map[string][]string{namespace + "_refusals_total": refusals, namespace + "_roce_dropped_packets_total": drops}
+	var failures []string
+	for _, r := range gss.Reasons() {
+		failures = append(failures, r.String())
+	}
+	return map[string][]string{namespace + "_refusals_total": refusals, namespace + "_roce_dropped_packets_total": drops, namespace + "_gss_failures_total": failures}
 }
 
 // metricType derives a metric's type from its name, by Prometheus's conventions.

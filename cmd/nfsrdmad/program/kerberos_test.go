@@ -147,6 +147,12 @@ func showsKerberos(t *testing.T, socket, realm string) {
 	if !flavors["krb5"] || !flavors["krb5p"] {
 		t.Errorf("top: flavors %v, want krb5 and krb5p among them", flavors)
 	}
+	now, err := top.Local(socket).Read(context.Background())
+	must.Succeed(t, err)
+	const failures = "nfsrdma_gss_failures_total"
+	if got, want := len(now.Figures[failures]), len(Reasons()[failures]); got != want || want == 0 {
+		t.Errorf("metrics: %d reasons of %s, want %d", got, failures, want)
+	}
 	for _, of := range [][2]string{{"status", "nfs/localhost@" + realm}, {"clients", "krb5p"}, {"clients", "bob@" + realm}} {
 		if out, err := run(context.Background(), of[0], "--control", socket); err != nil || !strings.Contains(out, of[1]) {
 			t.Errorf("%s: %v, want %q in\n%s", of[0], err, of[1], out)

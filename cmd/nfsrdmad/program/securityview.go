@@ -93,6 +93,7 @@ var (
 	certificateDays = desc("tls_certificate_expiry_days", "Days until the certificate of the server expires; negative: it has.")
 	listDays        = desc("tls_crl_expiry_days", "Days until the first revocation list expires; negative: it has.")
 	gssContexts     = desc("gss_contexts", "Kerberos contexts of clients.")
+	gssFailures     = desc("gss_failures_total", "Refused Kerberos contexts, and refused calls in contexts, by reason.", "reason")
 	gssCreations    = desc("gss_context_creations_total", "Kerberos contexts by result: created, refused, or evicted to make room for another.", "result")
 )
 
@@ -101,7 +102,7 @@ type securityFigures struct{ *security }
 
 // Describe implements prometheus.Collector.
 func (securityFigures) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{certificateDays, listDays, gssContexts, gssCreations} {
+	for _, d := range []*prometheus.Desc{certificateDays, listDays, gssContexts, gssCreations, gssFailures} {
 		ch <- d
 	}
 }
@@ -114,7 +115,11 @@ func (s securityFigures) Collect(ch chan<- prometheus.Metric) {
 			ch <- gauge(listDays, float64(time.Until(*t.Lists))/float64(day))
 		}
 	}
-	if f, ok := s.kerberos.figures(); ok {
+	f, ok := s.kerberos.figures()
+	for _, r := range gss.Reasons() {
+		ch <- counter(gssFailures, f.Failures[r], r.String())
+	}
+	if ok {
 		ch <- gauge(gssContexts, f.Contexts)
 		ch <- counter(gssCreations, f.Created, "created")
 		ch <- counter(gssCreations, f.Refused, "refused")

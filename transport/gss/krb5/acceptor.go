@@ -116,7 +116,7 @@ func (a *Acceptor) accept(q apReq) (*Context, []byte, error) {
 	}
 	session, err := newKey(ticket.key.enctype, ticket.key.value)
 	if err != nil || q.authenticator.enctype != session.et.id {
-		return nil, nil, krbError(gss.Failure, apBadIntegrity, "session key: %s is not supported", EnctypeName(ticket.key.enctype))
+		return nil, nil, because(gss.ReasonUnsupported, krbError(gss.Failure, apBadIntegrity, "session key: %s is not supported", EnctypeName(ticket.key.enctype)))
 	}
 	id := replayOf(q.authenticator.cipher) // decrypting changes the bytes
 	auth, err := openAuthenticator(session, q.authenticator.cipher)
@@ -154,7 +154,7 @@ func (a *Acceptor) openTicket(q apReq) (part ticketPart, realm string, err error
 			if entries, again = a.keys.reread(); again {
 				continue
 			}
-			return ticketPart{}, "", krbError(gss.Failure, apBadIntegrity, "no key of the keytab opens the ticket for %s", q.service)
+			return ticketPart{}, "", because(gss.ReasonKey, krbError(gss.Failure, apBadIntegrity, "no key of the keytab opens the ticket for %s", q.service))
 		}
 		part, err := parseTicketPart(p)
 		if err != nil {

@@ -59,28 +59,29 @@ func TestAcceptRefuses(t *testing.T) {
 		break_ func(f *forgery)
 		major  uint32
 		code   int32
+		reason gss.Reason
 	}{
-		"unknown version of the key":  {func(f *forgery) { f.kvno = 4 }, majorNoCred, apBadKeyVersion},
-		"another key":                 {func(f *forgery) { f.serviceKey = other.value }, gss.Failure, apBadIntegrity},
-		"user to user":                {func(f *forgery) { f.options |= optionUseSessionKey }, gss.Failure, apNoTGT},
-		"no mutual option":            {func(f *forgery) { f.options = 0 }, gss.Failure, apGeneric},
-		"no mutual flag":              {func(f *forgery) { f.auth.checksum = newChecksum(contextConf) }, gss.Failure, apGeneric},
-		"DCE style":                   {func(f *forgery) { f.auth.checksum = newChecksum(contextFlags | contextDCE) }, gss.Failure, apGeneric},
-		"other checksum":              {func(f *forgery) { f.auth.checksumType = 16 }, gss.Failure, apInappChecksum},
-		"short checksum":              {func(f *forgery) { f.auth.checksum = f.auth.checksum[:23] }, gss.DefectiveToken, apInappChecksum},
-		"bindings of another size":    {func(f *forgery) { f.auth.checksum[0] = 20 }, gss.DefectiveToken, apInappChecksum},
-		"no delegated ticket":         {func(f *forgery) { f.auth.checksum = newChecksum(contextFlags | contextDelegate) }, gss.DefectiveToken, apInappChecksum},
-		"ticket expired":              {func(f *forgery) { f.end = time.Now().Add(-past) }, gss.CredentialsExpired, apTicketExpired},
-		"ticket not yet valid":        {func(f *forgery) { f.start = time.Now().Add(past) }, gss.Failure, apTicketNotYetValid},
-		"invalid ticket":              {func(f *forgery) { f.flags = ticketInvalid }, gss.Failure, apTicketNotYetValid},
-		"unchecked realms on the way": {func(f *forgery) { f.otherRealm("X", "Y") }, gss.Failure, apIllegalTransit},
-		"unchecked realms, renamed":   {func(f *forgery) { f.otherRealm("X", "Y"); f.service.realm = "X" }, gss.Failure, apIllegalTransit},
-		"clock behind":                {func(f *forgery) { f.auth.at = time.Now().Add(-past) }, gss.Failure, apSkew},
-		"clock ahead":                 {func(f *forgery) { f.auth.at = time.Now().Add(past) }, gss.Failure, apSkew},
-		"another client":              {func(f *forgery) { f.auth.client.parts = []string{"root"} }, gss.Failure, apBadMatch},
-		"client of another realm":     {func(f *forgery) { f.auth.client.realm = "S" }, gss.Failure, apBadMatch},
-		"client with more components": {func(f *forgery) { f.auth.client.parts = []string{"alice", "admin"} }, gss.Failure, apBadMatch},
-		"authenticator of another":    {func(f *forgery) { f.sealWith = other }, gss.Failure, apBadIntegrity},
+		"unknown version of the key":  {func(f *forgery) { f.kvno = 4 }, majorNoCred, apBadKeyVersion, gss.ReasonKey},
+		"another key":                 {func(f *forgery) { f.serviceKey = other.value }, gss.Failure, apBadIntegrity, gss.ReasonKey},
+		"user to user":                {func(f *forgery) { f.options |= optionUseSessionKey }, gss.Failure, apNoTGT, gss.ReasonUnsupported},
+		"no mutual option":            {func(f *forgery) { f.options = 0 }, gss.Failure, apGeneric, gss.ReasonUnsupported},
+		"no mutual flag":              {func(f *forgery) { f.auth.checksum = newChecksum(contextConf) }, gss.Failure, apGeneric, gss.ReasonUnsupported},
+		"DCE style":                   {func(f *forgery) { f.auth.checksum = newChecksum(contextFlags | contextDCE) }, gss.Failure, apGeneric, gss.ReasonUnsupported},
+		"other checksum":              {func(f *forgery) { f.auth.checksumType = 16 }, gss.Failure, apInappChecksum, gss.ReasonAuthenticator},
+		"short checksum":              {func(f *forgery) { f.auth.checksum = f.auth.checksum[:23] }, gss.DefectiveToken, apInappChecksum, gss.ReasonAuthenticator},
+		"bindings of another size":    {func(f *forgery) { f.auth.checksum[0] = 20 }, gss.DefectiveToken, apInappChecksum, gss.ReasonAuthenticator},
+		"no delegated ticket":         {func(f *forgery) { f.auth.checksum = newChecksum(contextFlags | contextDelegate) }, gss.DefectiveToken, apInappChecksum, gss.ReasonAuthenticator},
+		"ticket expired":              {func(f *forgery) { f.end = time.Now().Add(-past) }, gss.CredentialsExpired, apTicketExpired, gss.ReasonTicketTime},
+		"ticket not yet valid":        {func(f *forgery) { f.start = time.Now().Add(past) }, gss.Failure, apTicketNotYetValid, gss.ReasonTicketTime},
+		"invalid ticket":              {func(f *forgery) { f.flags = ticketInvalid }, gss.Failure, apTicketNotYetValid, gss.ReasonTicketTime},
+		"unchecked realms on the way": {func(f *forgery) { f.otherRealm("X", "Y") }, gss.Failure, apIllegalTransit, gss.ReasonRealm},
+		"unchecked realms, renamed":   {func(f *forgery) { f.otherRealm("X", "Y"); f.service.realm = "X" }, gss.Failure, apIllegalTransit, gss.ReasonRealm},
+		"clock behind":                {func(f *forgery) { f.auth.at = time.Now().Add(-past) }, gss.Failure, apSkew, gss.ReasonClock},
+		"clock ahead":                 {func(f *forgery) { f.auth.at = time.Now().Add(past) }, gss.Failure, apSkew, gss.ReasonClock},
+		"another client":              {func(f *forgery) { f.auth.client.parts = []string{"root"} }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
+		"client of another realm":     {func(f *forgery) { f.auth.client.realm = "S" }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
+		"client with more components": {func(f *forgery) { f.auth.client.parts = []string{"alice", "admin"} }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
+		"authenticator of another":    {func(f *forgery) { f.sealWith = other }, gss.Failure, apBadIntegrity, gss.ReasonAuthenticator},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			a, _ := testAcceptor(t, "")
@@ -90,6 +91,9 @@ func TestAcceptRefuses(t *testing.T) {
 			major, code := codes(err)
 			if got != nil || major != v.major || code != v.code {
 				t.Fatalf("context %v, major %#x, code %d (%v), want %#x, %d", got, major, code, err, v.major, v.code)
+			}
+			if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Reason != v.reason {
+				t.Errorf("%v with the reason %v, want %v", err, e.Reason, v.reason)
 			}
 			id, message, _, _ := unframe(reply)
 			e, err := parseError(message)

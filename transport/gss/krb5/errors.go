@@ -37,13 +37,38 @@ const (
 // minorBase is the number of Kerberos's error 0 in minor status codes, as MIT and Heimdal have it.
 const minorBase = 0x96c73a00
 
-// krbError makes an error of a Kerberos code.
-func krbError(major uint32, code int32, format string, args ...any) *gss.Error {
-	return &gss.Error{Major: major, Minor: minorBase + uint32(code), Text: "krb5: " + fmt.Sprintf(format, args...)}
+// reasons has the reasons of an acceptor's errors by code. Other codes have none.
+var reasons = map[int32]gss.Reason{
+	apBadIntegrity:      gss.ReasonAuthenticator,
+	apTicketExpired:     gss.ReasonTicketTime,
+	apTicketNotYetValid: gss.ReasonTicketTime,
+	apRepeat:            gss.ReasonReplay,
+	apBadMatch:          gss.ReasonAuthenticator,
+	apSkew:              gss.ReasonClock,
+	apBadVersion:        gss.ReasonToken,
+	apMsgType:           gss.ReasonToken,
+	apBadKeyVersion:     gss.ReasonKey,
+	apNoKey:             gss.ReasonKey,
+	apInappChecksum:     gss.ReasonAuthenticator,
+	apIllegalTransit:    gss.ReasonRealm,
+	apGeneric:           gss.ReasonUnsupported,
+	apNoTGT:             gss.ReasonUnsupported,
 }
 
+// krbError makes an error of a Kerberos code, with the code's reason.
+func krbError(major uint32, code int32, format string, args ...any) *gss.Error {
+	return &gss.Error{Major: major, Minor: minorBase + uint32(code), Text: "krb5: " + fmt.Sprintf(format, args...), Reason: reasons[code]}
+}
+
+// because replaces the reason of an error whose code has several.
+func because(r gss.Reason, e *gss.Error) *gss.Error {
+	e.Reason = r
+	return e
+}
+
+// gssError makes an error without a Kerberos code: of a token, at an acceptor.
 func gssError(major uint32, text string) *gss.Error {
-	return &gss.Error{Major: major, Text: "krb5: " + text}
+	return &gss.Error{Major: major, Text: "krb5: " + text, Reason: gss.ReasonToken}
 }
 
 // Errors of per-message tokens, made once so that a flood of bad tokens allocates nothing.
