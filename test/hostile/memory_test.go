@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
+	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -24,25 +25,39 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// serverEnv makes this test binary the server; see TestMain.
-const serverEnv = "NFSRDMA_TEST_SERVER"
+// serverEnv makes this test binary the server; see TestMain. Its value is plain, or a directory for
+// a server with TLS and RPCSEC_GSS.
+const (
+	serverEnv = "NFSRDMA_TEST_SERVER"
+	plain     = "plain"
+)
 
 // serveAlone serves until the standard input ends. It writes the addresses for RDMA and TCP, then,
-// for each line of input, how many goroutines there are.
+// for each line of input, how many goroutines there are, and the figures of a server with security.
 func serveAlone() error {
-	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{})}}})
+	rules, err := exports.Parse("exports", []byte("/x *(rw,insecure,sec=sys:krb5i)\n"))
 	if err != nil {
 		return err
 	}
-	most := transport.ServerConfig{MaxConns: 20_000, MaxConnsPerHost: 20_000}
-	service, err := srv.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", TCP: "127.0.0.1:0", RPC: most})
+	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{}), Rules: rules.Exports[0]}}})
+	if err != nil {
+		return err
+	}
+	cfg := transport.ServerConfig{MaxConns: 20_000, MaxConnsPerHost: 20_000}
+	figures := func() []any { return nil }
+	if dir := os.Getenv(serverEnv); dir != plain {
+		if cfg, figures, err = secured(dir); err != nil {
+			return err
+		}
+	}
+	service, err := srv.Start(nfsserver.Listen{RDMA: "127.0.0.1:0", TCP: "127.0.0.1:0", RPC: cfg})
 	if err != nil {
 		return err
 	}
 	go nfsserver.ReturnMemory(context.Background(), 500*time.Millisecond)
 	fmt.Println(service.RDMAAddr, service.TCPAddr)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println(runtime.NumGoroutine())
+		fmt.Println(append([]any{runtime.NumGoroutine()}, figures()...)...)
 	}
 	return nil
 }
@@ -56,10 +71,11 @@ type lone struct {
 	rdma, tcp string
 }
 
-func startLone(t *testing.T) *lone {
+// startLone starts a server; mode is the value of serverEnv.
+func startLone(t *testing.T, mode string) *lone {
 	t.Helper()
 	s := &lone{t: t, cmd: exec.Command(os.Args[0])}
-	s.cmd.Env = append(os.Environ(), serverEnv+"=1")
+	s.cmd.Env = append(os.Environ(), serverEnv+"="+mode)
 	s.cmd.Stderr = os.Stderr
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -85,7 +101,7 @@ func startLone(t *testing.T) *lone {
 
 // A cost is the resources of the server's process.
 type cost struct {
-	resident                int // KB
+	resident, peak          int // KB
 	descriptors, goroutines int
 }
 
@@ -93,22 +109,27 @@ func (c cost) String() string {
 	return fmt.Sprintf("%d KB, %d descriptors, %d goroutines", c.resident, c.descriptors, c.goroutines)
 }
 
-func (s *lone) cost() (c cost) {
+// cost returns the present cost, and stores further figures of the server in more.
+func (s *lone) cost(more ...any) (c cost) {
 	s.t.Helper()
 	proc := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "/status")
 	if err != nil {
 		s.t.Fatalf("os.ReadFile: %v", err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	c.resident, _ = strconv.Atoi(strings.Fields(rest)[0])
+	kilobytes := func(field string) int {
+		_, rest, _ := strings.Cut(string(status), field)
+		n, _ := strconv.Atoi(strings.Fields(rest)[0])
+		return n
+	}
+	c.resident, c.peak = kilobytes("VmRSS:"), kilobytes("VmHWM:")
 	open, err := os.ReadDir(proc + "/fd")
 	if err != nil {
 		s.t.Fatalf("os.ReadDir: %v", err)
 	}
 	c.descriptors = len(open)
 	fmt.Fprintln(s.in)
-	if _, err := fmt.Fscanln(s.out, &c.goroutines); err != nil {
+	if _, err := fmt.Fscanln(s.out, append([]any{&c.goroutines}, more...)...); err != nil {
 		s.t.Fatal(err)
 	}
 	return c
@@ -176,7 +197,7 @@ func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 	}
 	for _, over := range []string{"RDMA", "TCP"} {
 		t.Run(over, func(t *testing.T) {
-			s := startLone(t)
+			s := startLone(t, plain)
 			start := s.cost()
 			var ends []io.Closer
 			for range n {
