@@ -113,6 +113,12 @@ var exactly = map[string][]string{
 
 	"cmd/nfsrdmad/volumes": {"cmd/nfsrdmad/program"},
 
+	"cmd/oncrpcgen":                 {"cmd/oncrpcgen/internal/check", "cmd/oncrpcgen/internal/syntax", "cmd/oncrpcgen/internal/write"},
+	"cmd/oncrpcgen/internal/syntax": nil,
+	"cmd/oncrpcgen/internal/check":  {"cmd/oncrpcgen/internal/syntax"},
+	"cmd/oncrpcgen/internal/sample": {"cmd/oncrpcgen/internal/check"},
+	"cmd/oncrpcgen/internal/write":  {"cmd/oncrpcgen/internal/check", "cmd/oncrpcgen/internal/syntax"},
+
 	"nfsclient/fusefs/fuseloop": {"internal/lead", "internal/tally", "internal/wait"},
 
 	"nfsserver/osfs/internal/cred":      {"nfsserver"},
