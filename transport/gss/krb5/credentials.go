@@ -3,6 +3,7 @@
 package krb5
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -22,16 +23,18 @@ type Credentials struct {
 	conf   *Config
 	source source
 
-	mu       sync.Mutex // held during requests, so that equal ones are sent once
+	mu       sync.Mutex // guards all below; never held during a request
 	granting ticket
-	services map[string]ticket // by the requested name
+	services map[string]ticket  // by the requested name; all of granting's client
+	flights  map[string]*flight // requests that run: "" for granting
 }
 
 // A source has a client's ticket-granting ticket.
 type source interface {
-	// granting returns a ticket-granting ticket. The earlier one, if it is still good, is returned
-	// again unless the file has a newer one.
-	granting(ctx context.Context, earlier ticket) (ticket, error)
+	// current returns the ticket-granting ticket to use now, if there is one, and how to get the
+	// next one, if it is time or there is none. The earlier one, if it is still good, is returned
+	// again unless the file has a newer one. Credentials.mu is held.
+	current(earlier ticket) (t ticket, next func(ctx context.Context) (ticket, error), err error)
 }
 
 // Cache returns the credentials in a cache: FILE:path, a path, or DIR:path. "" is the cache of the
@@ -58,25 +61,59 @@ func (c *Config) Keytab(path, principal string) *Credentials {
 // Principal returns the client's name and the end of its ticket-granting ticket, after getting one
 // if needed.
 func (c *Credentials) Principal(ctx context.Context) (principal string, expires time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.refresh(ctx); err != nil {
+	t, err := c.granted(ctx)
+	if err != nil {
 		return "", time.Time{}, err
 	}
-	return c.granting.client.String(), c.granting.end, nil
+	return t.client.String(), t.end, nil
 }
 
-// refresh updates the ticket-granting ticket. mu is held. Tickets of another client are dropped.
-func (c *Credentials) refresh(ctx context.Context) error {
-	t, err := c.source.granting(ctx, c.granting)
-	if err != nil {
-		return asGSS(majorNoCred, err)
+// granted returns the ticket-granting ticket. It waits for a KDC only without a good one: a slow
+// KDC does not delay the use of a ticket that it could renew.
+func (c *Credentials) granted(ctx context.Context) (ticket, error) {
+	t, next, err := c.look()
+	if err == nil && next != nil {
+		t, err = next.wait(ctx)
 	}
+	if err != nil {
+		return ticket{}, asGSS(majorNoCred, err)
+	}
+	return t, nil
+}
+
+// look returns the ticket-granting ticket, or the request for it.
+func (c *Credentials) look() (ticket, *flight, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, next, err := c.source.current(c.granting)
+	if err != nil {
+		return ticket{}, nil, err
+	}
+	good := t.encoded != nil
+	if good {
+		c.grant(t)
+	}
+	if next == nil {
+		return t, nil, nil
+	}
+	from := c.granting.encoded
+	f := c.fly("", next, func(t ticket) {
+		if bytes.Equal(c.granting.encoded, from) { // else the file has another ticket meanwhile
+			c.grant(t)
+		}
+	})
+	if good {
+		return t, nil, nil
+	}
+	return ticket{}, f, nil
+}
+
+// grant sets the ticket-granting ticket. Tickets of another client are dropped. mu is held.
+func (c *Credentials) grant(t ticket) {
 	if !t.client.same(c.granting.client) {
 		clear(c.services)
 	}
 	c.granting = t
-	return nil
 }
 
 // asGSS makes an error one of GSS-API. An interrupted request keeps its own error.
@@ -93,21 +130,37 @@ func asGSS(major uint32, err error) error {
 
 // ticket returns a ticket for a service.
 func (c *Credentials) ticket(ctx context.Context, service name) (ticket, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.refresh(ctx); err != nil {
+	tgt, err := c.granted(ctx)
+	if err != nil {
 		return ticket{}, err
 	}
-	key := service.String()
-	if t, ok := c.services[key]; ok && usable(t) {
-		return t, nil
+	t, f := c.known(tgt, service)
+	if f != nil {
+		t, err = f.wait(ctx)
 	}
-	t, err := c.conf.serviceTicket(ctx, c.granting, service, false)
 	if err != nil {
 		return ticket{}, asGSS(gss.Failure, err)
 	}
-	c.services[key] = t
 	return t, nil
+}
+
+// known returns the ticket that is kept for a service, or the request for one.
+func (c *Credentials) known(tgt ticket, service name) (ticket, *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := service.String()
+	if t, ok := c.services[key]; ok && usable(t) && t.client.same(tgt.client) {
+		return t, nil
+	}
+	// The client is part of the key: after a change of the file, a request of another client's may
+	// still run.
+	return ticket{}, c.fly(tgt.client.String()+" "+key, func(ctx context.Context) (ticket, error) {
+		return c.conf.serviceTicket(ctx, tgt, service, false)
+	}, func(t ticket) {
+		if t.client.same(c.granting.client) {
+			c.services[key] = t
+		}
+	})
 }
 
 // forget drops a service's ticket, which the service has refused.
@@ -127,41 +180,38 @@ type cacheSource struct {
 	info  os.FileInfo // of the file that was read; Credentials.mu guards it
 }
 
-func (s *cacheSource) granting(ctx context.Context, earlier ticket) (ticket, error) {
+func (s *cacheSource) current(earlier ticket) (ticket, func(context.Context) (ticket, error), error) {
 	path, err := cacheFile(s.cache)
 	if err != nil {
-		return ticket{}, err
+		return ticket{}, nil, err
 	}
-	if info, err := os.Lstat(path); err == nil && s.info != nil && sameFile(info, s.info) && usable(earlier) {
-		return s.renewed(ctx, earlier), nil
+	if info, err := os.Lstat(path); err == nil && s.info != nil && sameFile(info, s.info) && time.Until(earlier.end) > 0 {
+		return earlier, s.renewal(earlier), nil
 	}
 	c, info, err := readCache(path, s.owner)
 	if err != nil {
-		return ticket{}, err
+		return ticket{}, nil, err
 	}
 	s.info = info
 	t := c.best(ticketGranting(c.client.realm, c.client.realm))
 	if t == nil {
-		return ticket{}, fmt.Errorf("krb5: the credential cache %s has no ticket-granting ticket of %s: run kinit", path, c.client)
+		return ticket{}, nil, fmt.Errorf("krb5: the credential cache %s has no ticket-granting ticket of %s: run kinit", path, c.client)
 	}
 	t.client = c.client
 	if time.Until(t.end) <= 0 {
-		return ticket{}, krbError(gss.CredentialsExpired, apTicketExpired, "the ticket of %s in %s expired at %v: run kinit", c.client, path, t.end)
+		return ticket{}, nil, krbError(gss.CredentialsExpired, apTicketExpired, "the ticket of %s in %s expired at %v: run kinit", c.client, path, t.end)
 	}
-	return s.renewed(ctx, *t), nil
+	return *t, s.renewal(*t), nil
 }
 
-// renewed renews a ticket near its end, if it is renewable. The file keeps the old one. A failure
-// is not an error, because the ticket is still good.
-func (s *cacheSource) renewed(ctx context.Context, t ticket) ticket {
+// renewal returns how to renew a ticket, if it is near its end and renewable. The file keeps the
+// old one.
+func (s *cacheSource) renewal(t ticket) func(context.Context) (ticket, error) {
 	left, life := time.Until(t.end), t.end.Sub(t.start)
 	if left > life/6 || !t.renew.After(t.end) {
-		return t
+		return nil
 	}
-	if next, err := s.conf.serviceTicket(ctx, t, t.server, true); err == nil {
-		return next
-	}
-	return t
+	return func(ctx context.Context) (ticket, error) { return s.conf.serviceTicket(ctx, t, t.server, true) }
 }
 
 // A keytabSource logs in with a keytab's key.
@@ -170,10 +220,19 @@ type keytabSource struct {
 	path, principal string
 }
 
-func (s *keytabSource) granting(ctx context.Context, earlier ticket) (ticket, error) {
-	if life := earlier.end.Sub(earlier.start); earlier.encoded != nil && time.Until(earlier.end) > min(life/6, 5*time.Minute) {
-		return earlier, nil
+func (s *keytabSource) current(earlier ticket) (ticket, func(context.Context) (ticket, error), error) {
+	life := earlier.end.Sub(earlier.start)
+	switch {
+	case earlier.encoded != nil && time.Until(earlier.end) > min(life/6, 5*time.Minute):
+		return earlier, nil, nil
+	case usable(earlier):
+		return earlier, s.login, nil
 	}
+	return ticket{}, s.login, nil
+}
+
+// login gets a ticket with the keys that the file has now.
+func (s *keytabSource) login(ctx context.Context) (ticket, error) {
 	file, err := readFile(s.path)
 	if err != nil {
 		return ticket{}, fmt.Errorf("krb5: keytab: %w", err)

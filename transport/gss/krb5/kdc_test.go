@@ -98,6 +98,8 @@ func TestCacheIsRead(t *testing.T) {
 	must.Become(t, "the ticket is renewed", func() bool {
 		time.Sleep(100 * time.Millisecond)
 		_, end, err := c.Principal(t.Context())
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		return err == nil && time.Until(end) > 0 && time.Since(c.granting.start) < 6*time.Second && c.granting.end.After(ends(t, file))
 	})
 }
