@@ -39,7 +39,8 @@ func ParseXprtSec(name string) (XprtSec, error) {
 // A Channel is a connection's protection, the same for all calls of the connection after its
 // handshake.
 type Channel struct {
-	TLS *tls.ConnectionState // nil: in clear; read only
+	TLS    *tls.ConnectionState // nil: in clear; read only
+	Kernel bool                 // the kernel encrypts and decrypts the session, not this process
 
 	client bool // this end is the client
 	shown  bool // the client has presented a certificate
@@ -48,6 +49,9 @@ type Channel struct {
 // fields returns names and values for a log line about a TLS session.
 func (c Channel) fields() []any {
 	f := []any{"xprtsec", c.Level().String(), "version", tls.VersionName(c.TLS.Version), "cipher", tls.CipherSuiteName(c.TLS.CipherSuite)}
+	if c.Kernel {
+		f = append(f, "kernel", true)
+	}
 	if c.Level() == XprtMTLS {
 		f = append(f, "client", c.TLS.PeerCertificates[0].Subject.String())
 	}

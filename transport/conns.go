@@ -4,7 +4,6 @@ package transport
 
 import (
 	"container/list"
-	"crypto/tls"
 	"encoding/asn1"
 	"hash/maphash"
 	"net"
@@ -250,12 +249,17 @@ type peer struct {
 	creds  credCache
 	memo   *atomic.Value // Call.Memo; nil if several clients share a socket
 	// secure is set by a handshake, before the first call over TLS; nil: in clear.
-	secure atomic.Pointer[tls.ConnectionState]
+	secure atomic.Pointer[Channel]
 	cert   atomic.Uint64 // the result of certificate, computed once; 0: not yet
 }
 
 // channel returns the connection's present protection.
-func (p *peer) channel() Channel { return Channel{TLS: p.secure.Load()} }
+func (p *peer) channel() Channel {
+	if c := p.secure.Load(); c != nil {
+		return *c
+	}
+	return Channel{}
+}
 
 // subjectAltName is the number of the extension with a certificate's names (RFC 5280 §4.2.1.6).
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
@@ -264,7 +268,7 @@ var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 // 0: it has none. A renewed certificate has the same names, so a client that reconnects with it
 // repeats its calls. Each peer is asked with one seed.
 func (p *peer) certificate(seed maphash.Seed) uint64 {
-	s := p.secure.Load()
+	s := p.channel().TLS
 	if s == nil || len(s.VerifiedChains) == 0 {
 		return 0
 	}

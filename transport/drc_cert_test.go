@@ -12,7 +12,7 @@ import (
 // withCertificate returns a tape of a client that TLS has verified.
 func withCertificate(cert *x509.Certificate) *tape {
 	k := newTape("10.0.0.1")
-	k.peer.secure.Store(&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{cert}}})
+	k.peer.secure.Store(&Channel{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{cert}}}})
 	return k
 }
 

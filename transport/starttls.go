@@ -103,7 +103,7 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	stream.before = t.replied.Load()
 	t.replied.Add(stream.wire.sealed.Load())
 	t.stream.Store(stream)
-	t.peer.secure.Store(stream.channel.TLS)
+	t.peer.secure.Store(&stream.channel)
 	t.srv.began(t.remote, stream.channel)
 	return nil
 }

@@ -45,6 +45,11 @@ var (
 	clientEnd = tlsEnd{tls.Client, ktls.Client}
 )
 
+// ProbeKernelTLS reports whether the Linux kernel can encrypt sessions (KernelTLS): an error gives
+// the reason why not. rekeys means that it follows a peer that changes its key (Linux 6.14);
+// otherwise such a session ends, and the client connects again.
+func ProbeKernelTLS() (rekeys bool, err error) { return ktls.Probe() }
+
 // NetConn returns the socket, for ktls.
 func (w *tlsWire) NetConn() net.Conn { return w.Conn }
 
@@ -55,7 +60,7 @@ func (s *tlsStream) moveToKernel() error {
 	}
 	k, err := s.toKernel(s.hands)
 	if err == nil {
-		s.kernel = k
+		s.kernel, s.channel.Kernel = k, true
 		return nil
 	}
 	if errors.Is(err, ktls.ErrUnsupported) {

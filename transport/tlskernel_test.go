@@ -75,6 +75,53 @@ func TestKernelSessions(t *testing.T) {
 	}
 }
 
+// A spyKernel notes the buffers that are written whole, by their first bytes.
+type spyKernel struct {
+	kernelTLS
+	sent chan *byte // of writes of 1 MiB
+}
+
+func (k *spyKernel) WriteBuffers(b *net.Buffers) (int64, error) {
+	for _, p := range *b {
+		if len(p) == 1<<20 {
+			k.sent <- &p[0]
+		}
+	}
+	return k.kernelTLS.WriteBuffers(b)
+}
+
+// TestKernelSessionSendsInPlace: a READ's data goes to the kernel from the buffer in which the
+// procedure has put it, with no copy.
+func TestKernelSessionSendsInPlace(t *testing.T) {
+	p, spy, made := newTestProgram().program(), &spyKernel{sent: make(chan *byte, 8)}, make(chan *byte, 1)
+	p.Procs[tRead].Run = func(c *Call) error {
+		b := c.Buffer(int(c.Args.Uint32()))
+		made <- &b[0]
+		c.Res.Uint32(uint32(len(b)))
+		c.Res.Item(b)
+		return c.ArgsErr()
+	}
+	s := NewServer(ServerConfig{TLS: testPKI().serve}, p)
+	s.take = func(h *ktls.Handshake) (k kernelTLS, err error) {
+		if k, err = kernelTake(h); errors.Is(err, ktls.ErrUnsupported) {
+			k, err = softTake(h)
+		}
+		spy.kernelTLS = k
+		return spy, err
+	}
+	addr, done, err := listenTCP(s, "127.0.0.1:0")
+	must.Succeed(t, err)
+	defer shutdown(t, s, done)
+	c, err := DialTCP(bg, addr, ClientConfig{TLS: testPKI().client})
+	must.Succeed(t, err)
+	defer c.Close()
+	in, res := words{1 << 20}, &readRes{}
+	must.Succeed(t, c.Call(bg, testProc(tRead), &in, res, make([]byte, 1<<20), 0))
+	if got, want := <-spy.sent, <-made; got != want {
+		t.Errorf("sent the memory at %p, want the procedure's at %p", got, want)
+	}
+}
+
 // onlyConn returns a server's TCP connection.
 func onlyConn(s *Server) (t *tcpConn) {
 	s.mu.Lock()

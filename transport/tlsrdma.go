@@ -148,7 +148,7 @@ func (c *prefixConn) Read(b []byte) (int, error) {
 // overTLS returns the socket of a request's connection, and sets the channel of one over TLS.
 func (r *rdmaConn) overTLS(nc net.Conn) net.Conn {
 	if c, ok := nc.(*tlsConn); ok {
-		r.peer.secure.Store(c.channel.TLS)
+		r.peer.secure.Store(&c.channel)
 		return c.raw
 	}
 	return nc
