@@ -54,6 +54,7 @@ type userReport struct {
 type tlsReport struct {
 	Version string `json:"version"`           // such as TLS 1.3
 	Cipher  string `json:"cipher"`            // such as TLS_AES_128_GCM_SHA256
+	Kernel  bool   `json:"kernel"`            // the kernel encrypts, not the server's process
 	Client  string `json:"client,omitempty"`  // subject of the client's verified certificate
 	Expires string `json:"expires,omitempty"` // when that certificate does
 }
@@ -80,8 +81,9 @@ func newClients(k *Kind) *cobra.Command {
 
   CALLS IN OUT  calls, and the bytes of their messages
   AGE IDLE      the age, and the time without a call
-  SECURITY      TLS (tls, or mtls if both ends have certificates), and the flavors of
-                the calls: sys (claimed users), krb5, krb5i, krb5p (proven users)
+  SECURITY      TLS (tls, or mtls if both ends have certificates; with "(kernel)" the
+                kernel encrypts: see --tls-kernel of serve), and the flavors of the
+                calls: sys (claimed users), krb5, krb5i, krb5p (proven users)
   USERS         the users, the newest first; --json has their calls and names
   EXPORTS       the exports in use since the last reload
   CREDITS       over RDMA, credits in use and granted
@@ -131,7 +133,7 @@ func tlsOf(c transport.Channel) *tlsReport {
 	if c.TLS == nil {
 		return nil
 	}
-	r := &tlsReport{Version: tls.VersionName(c.TLS.Version), Cipher: tls.CipherSuiteName(c.TLS.CipherSuite)}
+	r := &tlsReport{Version: tls.VersionName(c.TLS.Version), Cipher: c.Cipher(), Kernel: c.Kernel}
 	if c.Level() == transport.XprtMTLS {
 		cert := c.TLS.VerifiedChains[0][0]
 		r.Client, r.Expires = cert.Subject.String(), cert.NotAfter.UTC().Format(time.RFC3339)
@@ -143,7 +145,11 @@ func tlsOf(c transport.Channel) *tlsReport {
 func securityCell(c *clientReport) string {
 	var words []string
 	if c.TLS != nil {
-		words = append(words, c.XprtSec)
+		word := c.XprtSec
+		if c.TLS.Kernel {
+			word += "(kernel)"
+		}
+		words = append(words, word)
 	}
 	for _, u := range c.Users {
 		if !slices.Contains(words, u.Sec) {

@@ -24,9 +24,11 @@ type security struct {
 	crl       []string
 	sec       string
 	xprtsec   string
+	tlsKernel string
 	kerberos  kerberos
 
-	store *certs.Store // set by open; nil: no TLS
+	store    *certs.Store // set by open; nil: no TLS
+	inKernel bool         // set by open: the kernel encrypts sessions
 }
 
 func (s *security) flags(f *pflag.FlagSet) {
@@ -34,6 +36,7 @@ func (s *security) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of --tls-cert (default: --tls-cert has it)")
 	f.StringArrayVar(&s.clientCA, "tls-client-ca", nil, "`FILE` with the authorities of client certificates, for xprtsec=mtls; may be repeated")
 	f.StringArrayVar(&s.crl, "tls-crl", nil, "`FILE` with a revocation list of such an authority; may be repeated")
+	f.StringVar(&s.tlsKernel, "tls-kernel", kernelOff, "`MODE` of encryption over TCP: off (in this process), on (in the Linux kernel: modprobe tls), or auto (in the kernel if it follows clients that change their keys: Linux 6.14)")
 	f.StringVar(&s.sec, "sec", "", "the accepted `FLAVORS` of the directories of the command line, as sec= in the exports file: such as krb5p:krb5i (default: sys:none)")
 	f.StringVar(&s.xprtsec, "xprtsec", "", "the accepted `LEVELS` of TLS for the directories of the command line, as xprtsec= in the exports file: such as tls:mtls (default: none:tls:mtls)")
 	s.kerberos.flags(f)
@@ -60,6 +63,9 @@ func (s *security) open() error {
 	if err := s.openStore(); err != nil {
 		return err
 	}
+	if err := s.chooseKernel(transport.ProbeKernelTLS); err != nil {
+		return err
+	}
 	if err := s.kerberos.load(); err != nil {
 		return err
 	}
@@ -82,7 +88,7 @@ func (s *security) demands() exports.Security {
 // apply makes a server offer TLS and Kerberos.
 func (s *security) apply(l *nfsserver.Listen) {
 	if s.store != nil {
-		l.RPC.TLS = s.store.Server
+		l.RPC.TLS, l.RPC.KernelTLS = s.store.Server, s.inKernel
 	}
 	l.RPC.Security = append(l.RPC.Security, &s.kerberos.live.flavor)
 }

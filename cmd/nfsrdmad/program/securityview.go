@@ -18,6 +18,7 @@ type tlsStatus struct {
 	Certificate string     `json:"certificate"`           // file
 	Expires     time.Time  `json:"expires"`               // of the certificate
 	Days        float64    `json:"expires_days"`          // until then; negative: it has expired
+	Kernel      bool       `json:"kernel"`                // new sessions over TCP are for the kernel
 	Lists       *time.Time `json:"crl_expires,omitempty"` // of the first revocation list
 	Error       string     `json:"error,omitempty"`       // of changed files that are not in use
 }
@@ -39,7 +40,7 @@ func (s *security) tlsStatus() *tlsStatus {
 		return nil
 	}
 	stats := s.store.Stats()
-	r := &tlsStatus{Certificate: s.cert, Expires: stats.NotAfter, Days: float64(time.Until(stats.NotAfter)) / float64(day)}
+	r := &tlsStatus{Certificate: s.cert, Expires: stats.NotAfter, Days: float64(time.Until(stats.NotAfter)) / float64(day), Kernel: s.inKernel}
 	if !stats.NextUpdate.IsZero() {
 		r.Lists = &stats.NextUpdate
 	}
@@ -80,6 +81,9 @@ func showSecurity(w io.Writer, t *tlsStatus, k *kerberosStatus) {
 			fmt.Fprintf(w, ", a revocation list %s", t.Lists.Local().Format(time.DateTime))
 		}
 		fmt.Fprintln(w)
+		if t.Kernel {
+			fmt.Fprintln(w, "  tls          the kernel encrypts new sessions over TCP")
+		}
 		if t.Error != "" {
 			fmt.Fprintf(w, "  tls          changed files are not in use: %s\n", t.Error)
 		}

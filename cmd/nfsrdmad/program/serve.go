@@ -152,6 +152,7 @@ you trust.`,
 	complete(cmd, "rpcbind", "auto", "serve", "off")
 	complete(cmd, "acl", "on", "off")
 	complete(cmd, "rdma", "auto", "iwarp", "roce", "iwarp,roce")
+	complete(cmd, "tls-kernel", kernelModes...)
 	complete(cmd, "crc", "on", "off", "auto", "strict")
 	complete(cmd, "log-level", "error", "warning", "info", "debug")
 	complete(cmd, "log-format", "text", "json")
