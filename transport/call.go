@@ -141,16 +141,6 @@ func (c *Call) inside(n int32) {
 	}
 }
 
-// bufferWait is how long a call waits for memory before its client must retry, seconds later;
-// bufferPause is the longest interval between attempts.
-const (
-	bufferWait  = time.Second
-	bufferPause = 40 * time.Millisecond
-)
-
-// minDeferredItem is the smallest size for which reading at send time pays off.
-const minDeferredItem = 32 << 10
-
 // TakesDeferredItem reports whether the n bytes of the reply's first item may be read at send
 // time (mem.DeferredRead), and whether that pays off.
 func (c *Call) TakesDeferredItem(n int) bool {

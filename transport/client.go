@@ -90,19 +90,6 @@ func (cfg *ClientConfig) setDefaults() {
 	setDefault(&cfg.MaxRecord, 4<<20)
 }
 
-// Bounds of the pause between connection attempts.
-const (
-	backoffMin = 10 * time.Millisecond
-	backoffMax = 2 * time.Second
-)
-
-// dialTimeout bounds a connection attempt without a CallTimeout. moveTimeout bounds an attempt of a
-// client that may look for the server elsewhere.
-const (
-	dialTimeout = time.Minute
-	moveTimeout = 30 * time.Second
-)
-
 // A Client calls procedures over one connection, many concurrently. After a loss it reconnects
 // and retransmits the unanswered calls under their XIDs.
 type Client struct {

@@ -13,11 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A new connection must answer one call before use. Linux's soft-iWARP driver can lose the first
-// message on a connection that it has just accepted, and the silence would look like a slow
-// server.
-const probeTries = 3
-
 var probeWait = time.Second // tests shorten it
 
 // replyHeaderMax is the largest reply header, in bytes, if the server sends no verifier: the header

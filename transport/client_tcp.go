@@ -13,9 +13,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 )
 
-// callSpace is the initial buffer size for an encoded call, in bytes.
-const callSpace = 1 << 10
-
 // DialTCP connects to addr ("host:port"). DialTCP tries once; the error is a *ConnectError.
 func DialTCP(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	c := newClient(cfg, addr)

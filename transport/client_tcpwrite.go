@@ -32,10 +32,6 @@ const (
 	callWriting                   // in batch: the writer reads the call's memory
 )
 
-// batchMax is the maximum size of a batch of several calls, in bytes. Larger batches would save
-// nothing, and delay the writer's own reply.
-const batchMax = 64 << 10
-
 // write writes queued calls until the queue is empty or another call is the writer. k is the
 // writer; mu is not held.
 func (l *tcpClientConn) write(k *outCall) {
@@ -165,9 +161,6 @@ func (l *tcpClientConn) awaitWritten(k *outCall) (writer bool) {
 	}
 	return l.writer == k
 }
-
-// stuckTick is the interval at which a stalled write checks for abandoned calls.
-const stuckTick = time.Second
 
 func (l *tcpClientConn) wait() { l.nc.SetWriteDeadline(time.Now().Add(min(stuckTick, l.limit))) }
 

@@ -20,12 +20,6 @@ type clientWatch struct {
 	connects atomic.Uint64 // connections made
 }
 
-// A tick is RetryTimeout/silentTicks.
-const (
-	silentTicks = 8
-	noticeTime  = 5 * time.Second
-)
-
 // watchServer runs until Close. A slow call on a good connection looks like any call on a dead one.
 // So after the first silent tick watchServer probes the server. Without any answer within
 // RetryTimeout in all watchServer discards the connection. Over RDMA the probe needs a credit. If

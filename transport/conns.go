@@ -14,14 +14,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/clock"
 )
 
-// A connection without a call for idleAge can be closed to make room for a new one; NFS clients
-// reconnect by themselves. idleScan is the minimum time between searches.
-const (
-	idleAge    = 2 * time.Minute
-	idleScan   = time.Second
-	minLeaving = 16 // most connections being closed at a time, or MaxConns/4 if more
-)
-
 // A serverConn is a Server's connection.
 type serverConn interface {
 	// drain takes no further calls and returns when all taken ones have been answered.
@@ -65,8 +57,6 @@ type host struct {
 	conns   int       // this host's Server.conns, without leaving ones
 	scanned time.Time // last search for idle connections of this host
 }
-
-const hostBits6 = 64
 
 // hostPrefix returns an address's host prefix; invalid if addr is.
 func hostPrefix(addr netip.Addr) netip.Prefix {

@@ -13,16 +13,6 @@ import (
 	"time"
 )
 
-// Bounds of the cache.
-const (
-	drcBytes    = 16 << 20 // for entries: replies, and drcEntrySize for each
-	drcReplyMax = 2048     // longest reply kept; non-idempotent calls have short ones
-	drcAge      = 2 * time.Minute
-	drcSummed   = 1024 // leading argument bytes that the checksum covers
-
-	drcEntrySize = 512 // an entry's memory without its reply
-)
-
 // A drcKey identifies a call, except for its connection: a copy comes over another one, by any
 // transport (origin.repeatedBy). Address, certificate and user identify the client: others behind
 // its address, and other users on its machine, MUST NOT get replies to calls that they could not

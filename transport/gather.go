@@ -12,13 +12,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// gatherCopy is the largest piece to copy next to its neighbours: a separate list element would
-// cost more.
-const gatherCopy = 1024
-
-// arenaSize bounds the copied bytes; further pieces are referenced.
-const arenaSize = 32 << 10
-
 // A gatherList collects messages and writes them. It reuses its arrays.
 type gatherList struct {
 	arena []byte // copied pieces; never reallocated while list points into it

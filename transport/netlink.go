@@ -10,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netlinkWait bounds the wait for an answer, which the kernel sends immediately.
-const netlinkWait = time.Second
-
 var errNetlink = errors.New("rpc: netlink: the answer is not one of ours")
 
 // A netlink is a socket for one netlink protocol. The zero value is a closed socket. A netlink is

@@ -4,12 +4,6 @@ package transport
 
 import "time"
 
-// queueWait is how long a queue's calls wait while none of them begins or ends. Then calls with a
-// Procedure.Busy are answered, and release a credit and memory. Later calls are answered at once,
-// until a call of the queue begins or ends again, or a call in another queue of the lane ends. In a
-// queue with progress calls wait without limit.
-const queueWait = 3 * time.Second
-
 // watchQueues schedules checks of the queues as long as calls wait. The caller holds mu.
 func (p *workerPool) watchQueues() {
 	if p.watching || p.closed {

@@ -48,10 +48,6 @@ func (o Owner) String() string {
 	return "somebody whom the kernel does not name"
 }
 
-// ownerWait bounds the owner lookup. The kernel needs far less time. After ownerWait the peer is
-// disconnected, and can reconnect.
-const ownerWait = 10 * time.Second
-
 var errOwnerWait = errors.New("rpc: the kernel did not say in time whose socket the peer has")
 
 // owners looks up the owners of a Server's connections, one at a time, so that a stuck kernel

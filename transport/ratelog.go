@@ -31,9 +31,6 @@ type logCause struct {
 	dropped int
 }
 
-// maxCauses bounds a RateLog's memory; programs have far fewer causes.
-const maxCauses = 256
-
 // Warn writes a line with the given cause, unless one was written less than a second ago. fields
 // are alternating names and values, as for slog.Logger.
 func (l *RateLog) Warn(cause Cause, fields ...any) {

@@ -10,14 +10,6 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// shortCall is how long other calls may wait for a call that stays: about the cost of waking a
-// thread.
-const shortCall = 100 * time.Microsecond
-
-// maxParked is the number of a connection's calls that wait in Busy for a share, each with its
-// goroutine. Later calls wait in their lane's queue without a goroutine, before they begin.
-const maxParked = 8
-
 // A receiver is the right to receive on one connection, and the policy for its calls.
 //
 // A call runs where it arrived, on the receiving goroutine, the leader. A procedure calls

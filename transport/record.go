@@ -18,14 +18,6 @@ const (
 	lastFragment = 1 << 31
 )
 
-// maxFragments bounds a record's fragments, so that a stream of empty fragments cannot keep a
-// reader busy without yielding a record.
-const maxFragments = 4096
-
-// smallRecord is the size of the largest record that is not charged: the limit of calls bounds the
-// memory for small records.
-const smallRecord = 16 << 10
-
 // Errors for an invalid record. The stream is unusable after either.
 var (
 	errRecordSize      = errors.New("rpc: record over the size limit")

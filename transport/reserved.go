@@ -16,10 +16,6 @@ import (
 const (
 	reservedFirst = 600
 	reservedLast  = 1023
-	// reservedTries bounds the ports to try for one connection. A port used within the last
-	// minute is unavailable (TIME_WAIT). So a client with hundreds of connections a minute gets
-	// ordinary ports, and leaves some reserved ones to other programs.
-	reservedTries = 16
 )
 
 // wellKnown are ports in that range with common services: a service could not start while a client

@@ -4,16 +4,6 @@ package transport
 
 import "sync"
 
-const (
-	// runningSummed is the number of leading argument bytes under the checksum: for a WRITE the
-	// handle, the offset and the length, but not the data. Two calls with equal leading bytes, XID,
-	// client and user write the same range at the same time. So either call's result is correct for
-	// both, even if their data differ.
-	runningSummed = 128
-	// A power of two: more than the usual number of running calls, in few cache lines.
-	runningBuckets = 256
-)
-
 // runningCalls is a hash table with entries that are part of their calls, linked by next. Since
 // WRITEs are frequent and small, the table has a lock for each bucket, allocates no entries, and
 // has no list by age.

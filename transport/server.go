@@ -92,17 +92,6 @@ func (cfg *ServerConfig) setDefaults() {
 	cfg.MaxRecord = int(min(int64(cfg.MaxRecord), cfg.Budget.Total()))
 }
 
-// Defaults for ServerConfig.
-const (
-	defaultWorkers = 64
-	defaultRecord  = 2 << 20
-	defaultHalf    = 30 * time.Second
-
-	leastWorkers = 64
-	mostWorkers  = 256
-	ownWorkers   = 8 // for each lane
-)
-
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v <= 0 {
 		*v = def
@@ -283,9 +272,6 @@ func each(conns []serverConn, f func(serverConn)) <-chan struct{} {
 	return done
 }
 
-// stuckWait is how long Shutdown waits for connections to close, and then for procedures.
-const stuckWait = 5 * time.Second
-
 // gone waits until no connection is left, for a limited time.
 func (s *Server) gone() error {
 	over := make(chan struct{})
@@ -302,6 +288,3 @@ func (s *Server) gone() error {
 		return &StuckError{Lanes: s.pool.running()}
 	}
 }
-
-// acceptBackoff is the pause after an Accept error that may be temporary (no file descriptors).
-const acceptBackoff = 50 * time.Millisecond

@@ -186,9 +186,6 @@ func (r *rdmaConn) reply(c *Call) {
 	r.release(c)
 }
 
-// togetherMost is the longest reply held back for others, in bytes.
-const togetherMost = 16 << 10
-
 // together reports whether other calls of the connection will probably end with c: calls that
 // became busy for a disk often wait for the same operation, and end together.
 func (r *rdmaConn) together(c *Call, m chunks.Message) bool {

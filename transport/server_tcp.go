@@ -18,18 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	tcpWindow  = 64 << 10 // limit of bytes for one read, except of large records
-	replySpace = 1 << 10  // initial buffer for a reply's stream
-	// budgetShare limits a connection's replies while it is still read: one part in this number
-	// of the budget.
-	budgetShare = 4
-	leastTaken  = 16 << 10 // what a client must read of long replies in each HalfTimeout
-	budgetPoll  = 5 * time.Millisecond
-	// budgetLook is the interval between checks whether a waiting connection may continue.
-	budgetLook = 50 * time.Millisecond
-)
-
 var errNoMemory = errors.New("rpc: the server's memory budget is spent")
 
 // ServeTCP accepts connections from l until Shutdown, then returns ErrClosed.

@@ -64,9 +64,6 @@ func (d *sockDiag) lookUp(q diagRequest) Owner {
 	return Owner{Kind: OwnerUnknown}
 }
 
-// maxInterfaces bounds the lookups for one connection.
-const maxInterfaces = 64
-
 // zone returns a link-local address's interface, or 0.
 func zone(a netip.AddrPort) uint32 {
 	if name := a.Addr().Zone(); name != "" {

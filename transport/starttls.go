@@ -36,9 +36,6 @@ const alpnSunRPC = "sunrpc"
 // startTLS is the verifier's body in the answer to a probe (RFC 9289 §4.1).
 var startTLS = []byte("STARTTLS")
 
-// handshakeTimeout bounds the time from the probe's answer to the handshake's end.
-const handshakeTimeout = 10 * time.Second
-
 // A TLS probe without its mark:
 //
 //	 0  4  xid
@@ -114,10 +111,6 @@ func (s *Server) began(remote net.Addr, c Channel) {
 	s.log.Info("TLS session", auditBurst, append([]any{"peer", remote}, c.fields()...)...)
 }
 
-// auditBurst is the number of sessions logged at once (RFC 9289 §6.1: an audit log of the selected
-// security mode is required).
-const auditBurst = 64
-
 // handshake answers the probe and does the handshake within handshakeTimeout.
 func (t *tcpConn) handshake(probe []byte, stream *tlsStream) error {
 	// A server MUST discard bytes between the probe and the handshake, and SHOULD drop the
@@ -158,12 +151,6 @@ func (s *dispatcher) probeAnswer(probe []byte) []byte {
 	e.SetUint32(0, uint32(e.Len()-markLen)|lastFragment)
 	return e.Bytes()
 }
-
-// lingerTime and lingerBytes bound the wait for a peer that reads the alert.
-const (
-	lingerTime  = time.Second
-	lingerBytes = 64 << 10
-)
 
 // linger is linger within lingerTime, unless the server shuts down.
 func (t *tcpConn) linger() {
@@ -215,10 +202,6 @@ func (t *tcpConn) awaitFIN() {
 		_, _ = t.nc.Read(make([]byte, 1))
 	}
 }
-
-// closeWait bounds the waits for a peer at the end of the session: for its FIN, and until it reads
-// ours.
-const closeWait = time.Second
 
 // closeNotify ends the session, which the peer can then distinguish from a cut. Replies that come
 // later fail.

@@ -23,9 +23,6 @@ const (
 	probeVers = 3
 )
 
-// probeReplyMax is the longest answer to a probe, in bytes.
-const probeReplyMax = 512
-
 // secure makes a TLS session on a new connection by handshake. The error is handshake's, or ctx's.
 func secure(ctx context.Context, nc net.Conn, handshake func() (*tlsStream, error)) (*tlsStream, error) {
 	nc.SetDeadline(time.Now().Add(handshakeTimeout))
