@@ -30,7 +30,6 @@ type checker struct {
 	all    []*Type        // with a name in Go
 	uses   []*Type        // Optional types, for lists
 	values map[*Type]bool // structs that stand somewhere without a pointer
-	groups int
 }
 
 // Check checks a file. The error, if any, is a *syntax.Error.
