@@ -28,7 +28,8 @@ const (
 
 // golden are the command lines of the packages.
 var golden = [][]string{
-	{"-package", "all", allFile}, {"-package", "nfs3", "-bytes", nfs3File}, {"-package", "main", "../../test/examples/rpcgen/store.x"},
+	{"-package", "all", allFile}, {"-package", "nfs3", "-bytes", nfs3File}, {"-package", "peer", peerFile},
+	{"-package", "main", "../../test/examples/rpcgen/store.x"},
 }
 
 // TestGolden: the packages are as the generator writes them.

@@ -50,9 +50,16 @@ func value(b []byte, r *rand.Rand, t *check.Type, depth int) []byte {
 		return word(b, uint32(t.Members[r.IntN(len(t.Members))].Value))
 	case check.Fixed:
 		return raw(b, r, int(t.N))
-	case check.Opaque, check.String:
+	case check.Opaque:
 		n := count(r, t.N, 0)
 		return raw(word(b, uint32(n)), r, n)
+	case check.String:
+		n := count(r, t.N, 0)
+		b = word(b, uint32(n))
+		for range n {
+			b = append(b, byte(1+r.UintN(255))) // without the byte that ends a text in C
+		}
+		return append(b, make([]byte, -n&3)...)
 	case check.Named:
 		return value(b, r, t.Elem, depth)
 	case check.Array:

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/nfsrdma/nfsrdma/cmd/oncrpcgen/internal/check"
 	"github.com/nfsrdma/nfsrdma/cmd/oncrpcgen/internal/syntax"
@@ -128,7 +129,12 @@ func clean(comment string) string {
 	if slices.Contains(marks, s) || strings.Contains(s, "Copyright") || strings.Contains(s, "RPCSRC") {
 		return ""
 	}
-	return strings.ToValidUTF8(s, "?")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }
 
 // docText returns the last comment before a definition, and those after it.
