@@ -54,7 +54,7 @@ const (
 	maxContexts = 16384
 	// floodPlan and floodPeak limit the server's growth in KB, after a flood and during it. A
 	// flood's limits are 1,024 connections, 16,384 contexts and 1,024 contexts in creation.
-	floodPlan, floodPeak = 96 << 10, 256 << 10
+	floodPlan, floodPeak = 96 << 10, 384 << 10
 )
 
 // A siege is a server with security, with two clients beside the attackers.
