@@ -27,9 +27,11 @@ type testCA struct {
 	pool *x509.CertPool
 }
 
-func newTestCA() *testCA {
+func newTestCA() *testCA { return newNamedCA("authority") }
+
+func newNamedCA(name string) *testCA {
 	ca := &testCA{key: newTestKey(), pool: x509.NewCertPool()}
-	ca.cert = ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &ca.key.PublicKey)
+	ca.cert = ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, &ca.key.PublicKey)
 	ca.pool.AddCert(ca.cert)
 	return ca
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
@@ -50,12 +51,12 @@ func TestOnePort(t *testing.T) {
 const goldenClientProbe = "00000000 00000000 00000002 000186a3 00000003 00000000 00000007 00000000 00000000 00000000"
 
 // TestClientHello: the client's probe, byte by byte, and its ClientHello: TLS 1.3 with encryption,
-// the protocol sunrpc, and neither a ticket nor early data.
+// the protocol sunrpc, and neither a ticket nor early data, also in a second session.
 func TestClientHello(t *testing.T) {
 	conformance.Proves(t, "R9289-002", "R9289-003", "R9289-004", "R9289-005", "R9289-010", "R9289-024", "R9289-029", "R9289-030", "R9289-031", "R9289-062")
 	probes, hellos := make(chan []byte, 1), make(chan *tls.ClientHelloInfo, 1)
-	cfg := testPKI().server.Clone()
-	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	server := testPKI().server.Clone()
+	server.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		hellos <- h
 		return nil, nil
 	}
@@ -63,19 +64,26 @@ func TestClientHello(t *testing.T) {
 		probe := readCall(nc)
 		probes <- probe
 		nc.Write(answerTo(probe))
-		tc := tls.Server(nc, cfg)
+		tc := tls.Server(nc, server) // which sends tickets
 		tc.Write(sumReply(readCall(tc), 0))
 		io.Copy(io.Discard, tc)
 	})
-	c, err := DialTCP(bg, addr, ClientConfig{TLS: &tls.Config{RootCAs: testPKI().ca.pool, ClientSessionCache: tls.NewLRUClientSessionCache(4), MinVersion: tls.VersionTLS12}})
-	must.Succeed(t, err)
-	defer c.Close()
-	probe := <-probes
-	clear(probe[:4])
-	if got := spaced(probe); got != goldenClientProbe {
-		t.Errorf("probe:\n got %s\nwant %s", got, goldenClientProbe)
+	client := &tls.Config{RootCAs: testPKI().ca.pool, ClientSessionCache: tls.NewLRUClientSessionCache(4), MinVersion: tls.VersionTLS12}
+	for range 2 {
+		c, err := DialTCP(bg, addr, ClientConfig{TLS: client})
+		must.Succeed(t, err)
+		c.Close()
+		probe := <-probes
+		clear(probe[:4])
+		if got := spaced(probe); got != goldenClientProbe {
+			t.Errorf("probe:\n got %s\nwant %s", got, goldenClientProbe)
+		}
+		checkHello(t, <-hellos)
 	}
-	h := <-hellos
+}
+
+func checkHello(t *testing.T, h *tls.ClientHelloInfo) {
+	t.Helper()
 	if want := []uint16{tls.VersionTLS13}; !slices.Equal(h.SupportedVersions, want) {
 		t.Errorf("versions %x, want %x", h.SupportedVersions, want)
 	}
@@ -90,6 +98,60 @@ func TestClientHello(t *testing.T) {
 	const preSharedKey, earlyData = 41, 42
 	if slices.Contains(h.Extensions, preSharedKey) || slices.Contains(h.Extensions, earlyData) {
 		t.Errorf("extensions %d, want neither %d nor %d", h.Extensions, preSharedKey, earlyData)
+	}
+}
+
+// TestClientHandshakeTimeout: a server that says nothing, before its answer to the probe or after
+// it, fails the handshake in time.
+func TestClientHandshakeTimeout(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			go func() {
+				probe := readCall(theirs)
+				if answers {
+					theirs.Write(answerTo(probe))
+				}
+				io.Copy(io.Discard, theirs)
+			}()
+			cfg := &ClientConfig{TLS: testPKI().client}
+			began := time.Now()
+			_, err := secure(t.Context(), ours, func() (*tlsStream, error) { return cfg.handshake(ours, "127.0.0.1:1") })
+			var refused *TLSError
+			if !errors.As(err, &refused) || refused.Failure != TLSTimeout {
+				t.Errorf("answers %v: %v, want a TLSError of %v", answers, err, TLSTimeout)
+			}
+			if took := time.Since(began); took < handshakeTimeout || took > handshakeTimeout+10*time.Second {
+				t.Errorf("answers %v: after %v, want %v", answers, took, handshakeTimeout)
+			}
+			ours.Close()
+		})
+	}
+}
+
+// TestClientChoosesCertificate: a client with several certificates presents the first one that the
+// server can accept, and none if there is none.
+func TestClientChoosesCertificate(t *testing.T) {
+	p, other := testPKI(), newNamedCA("another")
+	foreign, good := other.issue(clientTemplate("foreign")), p.mutual.Certificates[0]
+	for _, c := range []struct {
+		name string
+		list []tls.Certificate
+		want XprtSec
+	}{
+		{"the second", []tls.Certificate{foreign, good}, XprtMTLS},
+		{"the first", []tls.Certificate{good, foreign}, XprtMTLS},
+		{"none", []tls.Certificate{foreign}, XprtTLS},
+	} {
+		s, addr := tlsServer(t, p.server)
+		d, err := DialTCP(bg, addr, ClientConfig{TLS: &tls.Config{RootCAs: p.ca.pool, Certificates: c.list}})
+		must.Succeed(t, err)
+		list, _ := s.Conns()
+		if len(list) != 1 || list[0].Channel.Level() != c.want || d.Channel().Level() != c.want {
+			t.Errorf("%s: client %v, server %+v, want %v at both", c.name, d.Channel().Level(), list, c.want)
+		}
+		d.Close()
 	}
 }
 

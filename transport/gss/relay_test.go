@@ -1,17 +1,20 @@
-// Connections through a relay: retransmission, replay, and forged replies.
+// Connections through a relay: retransmission, replay, and forged replies; contexts a client takes.
 
 package gss
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // A relay passes a TCP connection's bytes and can cut it. It records the client's bytes.
@@ -276,5 +279,135 @@ func TestForgedCreation(t *testing.T) {
 			t.Errorf("a call with a changed handle (byte %d) is served", off)
 		}
 		c.Close()
+	}
+}
+
+// TestForgedErrors: a reply without success also proves its server: with a changed verifier it is
+// not the call's result.
+func TestForgedErrors(t *testing.T) {
+	conformance.Proves(t, "R2203-041", "R2203-042")
+	r := newRig(t, tcp, nil)
+	for _, service := range services {
+		for _, off := range []int{4 + 15, 4 + 20, 4 + 20 + fakeMIC - 1} { // flavor, first and last byte
+			proxy := newRelay(t, r.addr)
+			c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+			must.Succeed(t, err)
+			as := r.users().Auth("alice", service)
+			must.Succeed(t, add(bg, c, as))
+			proxy.forge(func(b []byte) {
+				if off < len(b) {
+					b[off] ^= 1
+				}
+			})
+			err = c.CallAs(bg, as, testProc(tFail), nil, nil, nil, 0)
+			if !errors.Is(err, transport.ErrBadReply) || errors.Is(err, transport.ErrSystem) {
+				t.Errorf("service %d, byte %d: %v, want ErrBadReply", service, off, err)
+			}
+			c.Close()
+		}
+	}
+}
+
+// TestForgedEmptyResults: results without a byte are checked, too.
+func TestForgedEmptyResults(t *testing.T) {
+	conformance.Proves(t, "R2203-044", "R2203-045")
+	r := newRig(t, tcp, nil)
+	for _, service := range services[1:] {
+		const body = 4 + 24 + fakeMIC + 4
+		for _, off := range []int{body + 3, body + 11, body + 20} { // number and MIC, or three parts of a sealed token
+			proxy := newRelay(t, r.addr)
+			c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+			must.Succeed(t, err)
+			as := r.users().Auth("alice", service)
+			must.Succeed(t, c.CallAs(bg, as, testProc(tNull), nil, nil, nil, 0))
+			proxy.forge(func(b []byte) {
+				if off < len(b) {
+					b[off] ^= 1
+				}
+			})
+			if err := c.CallAs(bg, as, testProc(tNull), nil, nil, nil, 0); !errors.Is(err, transport.ErrBadReply) {
+				t.Errorf("service %d, byte %d: %v, want ErrBadReply", service, off, err)
+			}
+			c.Close()
+		}
+	}
+}
+
+// TestControlXIDs: each message of a creation has an XID of its own, so a late reply to a creation
+// that was given up is not taken for the reply to another.
+func TestControlXIDs(t *testing.T) {
+	r := newRig(t, tcp, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.legs = 3 })
+	proxy := newRelay(t, r.addr)
+	c, err := transport.DialTCP(bg, proxy.l.Addr().String(), transport.ClientConfig{})
+	must.Succeed(t, err)
+	defer c.Close()
+	must.Succeed(t, add(bg, c, r.users().Auth("alice", transport.ServiceNone)))
+	seen := map[string]bool{}
+	for _, msg := range proxy.calls(0) {
+		seen[string(msg[:4])] = true
+	}
+	if want := 4; len(seen) != want || len(proxy.calls(0)) != want {
+		t.Errorf("%d calls with %d XIDs, want %d: three of the creation, and ADD", len(proxy.calls(0)), len(seen), want)
+	}
+}
+
+// TestEmptyWindow: a server that proves its key and allows no call gives no context.
+func TestEmptyWindow(t *testing.T) {
+	x := newFakeRealm().context("alice@TEST", "", true)
+	verf := oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorGSS, Body: x.MIC(nil, make([]byte, 4))}
+	u := &user{client: NewClient(ClientConfig{})}
+	peer := newFakeRealm().context("alice@TEST", "", false)
+	if got, err := u.establish(peer, verf, &initRes{handle: []byte{1}}, nil); err == nil || err.Error() != "the server's sequence window is empty" {
+		t.Errorf("got %v, %v, want the refusal of an empty window", got, err)
+	}
+}
+
+// TestCreationReplies: the results of a creation that a client takes, and those that it refuses.
+func TestCreationReplies(t *testing.T) {
+	first := credential{message: messageInit}
+	later := credential{message: messageContinue, handle: []byte{1}}
+	for _, row := range []struct {
+		cred credential
+		res  initRes
+		want string // the error; "": none
+	}{
+		{first, initRes{handle: []byte{1}, major: Complete}, ""},
+		{first, initRes{handle: []byte{1}, major: ContinueNeeded}, ""},
+		{later, initRes{handle: []byte{1}, major: Complete}, ""},
+		{later, initRes{handle: []byte{2}, major: Complete}, "the server changes the context's handle"},
+		{first, initRes{major: Complete}, "the server gives the context no handle"},
+		{first, initRes{handle: []byte{1}, major: 2}, "the server answers with the unexpected status 0x2"},
+		{first, initRes{handle: []byte{1}, major: CredentialsExpired, minor: 7}, "the server refuses the context: the credentials have expired (GSS major 0xb0000, minor 0x7)"},
+		{first, initRes{handle: []byte{1}, major: 0x01000000}, "the server refuses the context: failure: the server's log says why (GSS major 0x1000000, minor 0x0)"},
+	} {
+		got := ""
+		if err := checkCreation(&row.cred, &row.res); err != nil {
+			got = err.Error()
+		}
+		if got != row.want {
+			t.Errorf("%+v: got %q, want %q", row.res, got, row.want)
+		}
+	}
+}
+
+// TestContextServes: a client's context serves until its ticket's end and its last number.
+func TestContextServes(t *testing.T) {
+	end := time.Unix(1e9, 0)
+	for _, row := range []struct {
+		now  time.Time
+		next uint32
+		want bool
+	}{
+		{end.Add(-1), 1, true},
+		{end.Add(-1), maxSeq - 1, true},
+		{end.Add(-1), maxSeq, false},
+		{end, 1, false},
+		{end.Add(time.Hour), 1, false},
+	} {
+		x := &clientContext{ends: end}
+		x.window.init(row.next, 1)
+		if got := x.serves(row.now); got != row.want {
+			t.Errorf("at %v with number %#x: %v, want %v", row.now, row.next, got, row.want)
+		}
 	}
 }

@@ -202,6 +202,41 @@ func TestAlteredTokens(t *testing.T) {
 	})
 }
 
+// TestIdentifiers: a token with another identifier or filler is refused also if its checksum, by a
+// peer with the key, covers them.
+func TestIdentifiers(t *testing.T) {
+	conformance.Proves(t, "R4121-044", "R4121-046")
+	eachContext(t, func(t *testing.T, from, to *Context) {
+		for _, change := range []struct {
+			at int
+			v  byte
+		}{{0, 4}, {1, 5}, {3, 0xfe}, {4, 0xfe}, {7, 0}} {
+			s := from.send.sign.begin()
+			header{id: idMIC, flags: from.sendFlags, seq: 9}.put(s.head[:])
+			good := s.head[change.at] == change.v // byte 0 of both tokens
+			s.head[change.at] = change.v
+			token := bytes.Clone(s.head[:])
+			token = append(token, s.checksum([][]byte{[]byte("x")})...)
+			s.free()
+			if err := to.VerifyMIC(token, []byte("x")); (err == nil) != good {
+				t.Errorf("MIC with %#x as byte %d: %v", change.v, change.at, err)
+			}
+		}
+		for at := range 4 {
+			h := header{id: idWrap, flags: from.sendFlags | flagSealed, seq: 9}
+			var head [tokenHeader]byte
+			h.put(head[:])
+			if at != 2 { // flags are tested elsewhere
+				head[at] ^= 1
+			}
+			token := from.send.seal.seal(bytes.Clone(head[:]), head[:], []byte("x"))
+			if _, err := to.Unwrap(token); (err == nil) != (at == 2) {
+				t.Errorf("Wrap with %#x as byte %d: %v", head[at], at, err)
+			}
+		}
+	})
+}
+
 // TestReflection: a token is for the other end only.
 func TestReflection(t *testing.T) {
 	conformance.Proves(t, "R4121-050")

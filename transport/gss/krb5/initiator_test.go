@@ -57,8 +57,12 @@ func TestFinishRefuses(t *testing.T) {
 	subkey, _ := newSubkey(f.session.et)
 	part := func(by time.Duration) []byte { return apRep{at: f.auth.at.Add(by), seq: 1}.marshal(subkey) }
 	good := reply(f, part(0))
-	if _, err := f.initiator().Finish(good); err != nil {
+	got, err := f.initiator().Finish(good)
+	if err != nil {
 		t.Fatalf("a good reply: %v", err)
+	}
+	if !got.Expires().Equal(f.end) || got.Principal() != f.service.String() {
+		t.Errorf("context with %s until %v, want %s until %v, the ticket's end", got.Principal(), got.Expires(), f.service, f.end)
 	}
 	mixed := *f
 	mixed.session, _ = newSubkey(enctypeOf(AES128SHA1))
@@ -79,6 +83,7 @@ func TestFinishRefuses(t *testing.T) {
 		"a malformed KRB-ERROR":            frame(idError, []byte{1, 2, 3}),
 		"an AP-REP under another OID":      bytes.Replace(good, []byte(OID), []byte(strings.Replace(OID, "\x02\x02", "\x02\x03", 1)), 1),
 		"an AP-REP as KRB-ERROR":           bytes.Replace(good, []byte(OID+"\x02"), []byte(OID+"\x03"), 1),
+		"an AP-REP as another message":     bytes.Replace(good, []byte(OID+"\x02"), []byte(OID+"\x05"), 1),
 		"a truncated AP-REP":               good[:len(good)-1],
 		"an AP-REP with a byte after it":   append(bytes.Clone(good), 0),
 		"an AP-REP with a changed message": flipped(good),
