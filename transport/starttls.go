@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -88,10 +87,10 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	cfg, hello := serverTLS(t.srv.cfg.TLS(), alpnSunRPC)
 	stream := newTLSStream(t.nc, cfg, serverEnd, t.srv.take)
 	if err := t.handshake(probe, stream); err != nil {
-		why := hello.reason(err)
+		why := hello.reason(err, stream)
 		t.srv.secured.fail(why)
 		if !t.draining.Load() && t.ctx.Err() == nil {
-			t.srv.log.Warn("TLS handshake failed", "peer", t.remote, "reason", why.String(), "error", err)
+			t.srv.log.Warn("TLS handshake failed", "peer", t.remote, "reason", why.String(), "error", hello.explain(why, err))
 			t.linger()
 		}
 		return errHandshake
@@ -232,49 +231,6 @@ func (t *tcpConn) asWriter(f func()) {
 	batch := t.nextBatch()
 	t.mu.Unlock()
 	t.write(batch)
-}
-
-// A helloWatch remembers parts of the handshake that explain a failure.
-type helloWatch struct {
-	old, otherALPN bool // of the client's first message
-	needsCert      bool // the configuration requires a certificate
-}
-
-// serverTLS returns the configuration for one session of the protocol, without the parts of cfg
-// that RPC-with-TLS excludes.
-func serverTLS(cfg *tls.Config, alpn string) (*tls.Config, *helloWatch) {
-	w := &helloWatch{}
-	cfg = strictTLS(cfg, alpn)
-	// A server MUST request the client's identity (RFC 9289 §4.2). Anonymous clients may have
-	// none.
-	if cfg.ClientAuth == tls.NoClientCert {
-		cfg.ClientAuth = tls.VerifyClientCertIfGiven
-	}
-	// Each session is checked against the present certificates and lists of revoked ones. A ticket
-	// would also permit data before the handshake's end, which MUST NOT be used (RFC 9289 §6).
-	cfg.SessionTicketsDisabled = true
-	w.needsCert = cfg.ClientAuth == tls.RequireAnyClientCert || cfg.ClientAuth == tls.RequireAndVerifyClientCert
-	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		w.old = !slices.Contains(h.SupportedVersions, tls.VersionTLS13)
-		w.otherALPN = len(h.SupportedProtos) > 0 && !slices.Contains(h.SupportedProtos, alpn)
-		return nil, nil
-	}
-	return cfg, w
-}
-
-// reason classifies a failure of the session.
-func (w *helloWatch) reason(err error) TLSFailure {
-	switch {
-	case w.old:
-		return TLSVersion
-	case w.otherALPN:
-		return TLSProtocol
-	}
-	why := tlsFailure(err)
-	if why == TLSOther && w.needsCert { // crypto/tls has no error value for a missing certificate
-		why = TLSCertificate
-	}
-	return why
 }
 
 // strictTLS returns a copy of cfg with the parts that RPC-with-TLS prescribes (RFC 9289 §5). The

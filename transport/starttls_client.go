@@ -52,12 +52,22 @@ func (c *Client) dialTLS(ctx context.Context, nc net.Conn) (clientConn, error) {
 	l := newStreamClientConn(nc, stream, &c.cfg)
 	if err := c.probe(ctx, l, c.cfg.RetryTimeout); err != nil {
 		l.close(err)
-		if tlsFailure(err) == TLSPeer {
-			err = clientTLSError(err)
-		}
-		return nil, err
+		return nil, stream.channel.refused(err)
 	}
 	return l, nil
+}
+
+// refused returns the error of a new session that ended before its first answer. A *TLSError says
+// that the server refused the client's certificate, which it checks after the client's part of the
+// handshake. Some servers only close the connection then.
+func (c Channel) refused(err error) error {
+	switch {
+	case tlsFailure(err) == TLSPeer:
+		return clientTLSError(err)
+	case c.shown && leftByPeer(err):
+		return &TLSError{Failure: TLSPeerLeft}
+	}
+	return err
 }
 
 // closeNotify ends the session properly if no call waits and none is being written.

@@ -186,6 +186,29 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// TestServersThatLeave: a server that closes the connection after the client's certificate has
+// refused it. Without a certificate the connection is lost.
+func TestServersThatLeave(t *testing.T) {
+	for _, c := range []struct {
+		client *tls.Config
+		want   string
+	}{
+		{testPKI().mutual, "is not used: it ended the connection after it got this client's certificate, and gave no reason"},
+		{testPKI().client, "does not answer: "},
+	} {
+		addr := scripted(t, func(n int, nc net.Conn) {
+			nc.Write(answerTo(readCall(nc)))
+			cfg := testPKI().server.Clone()
+			cfg.ClientAuth = tls.RequestClientCert
+			tls.Server(nc, cfg).Handshake()
+			nc.Close()
+		})
+		if _, err := DialTCP(bg, addr, ClientConfig{TLS: c.client, Service: "nfs"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
+
 // TestReconnectsWithTLS: a client whose connection is cut makes a new session, and refuses a server
 // that has lost its TLS meanwhile.
 func TestReconnectsWithTLS(t *testing.T) {

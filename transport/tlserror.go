@@ -32,6 +32,7 @@ const (
 	TLSExpired                       // the certificate is expired, or not yet valid
 	TLSCertificate                   // the certificate is missing, revoked or not for this use
 	TLSPeer                          // the peer ended the handshake with an alert
+	TLSPeerLeft                      // the peer got this end's certificate, and left without an alert
 	tlsFailures
 )
 
@@ -49,6 +50,7 @@ var tlsFailureNames = [tlsFailures]string{
 	TLSExpired:     "expired",
 	TLSCertificate: "certificate",
 	TLSPeer:        "peer_alert",
+	TLSPeerLeft:    "peer_left",
 }
 
 // String returns words joined by underscores, such as "unknown_authority".
@@ -76,6 +78,7 @@ var tlsFailureTexts = [tlsFailures]string{
 	TLSExpired:     "its certificate has expired, or is not valid yet",
 	TLSCertificate: "its certificate is refused",
 	TLSPeer:        "it refused the TLS handshake",
+	TLSPeerLeft:    "it ended the connection after it got this client's certificate, and gave no reason",
 }
 
 // A TLSError means that a client has no TLS session with the server, and has sent it no call. It
@@ -141,6 +144,11 @@ func tlsFailure(err error) TLSFailure {
 		return TLSPeer
 	}
 	return TLSOther
+}
+
+// leftByPeer reports whether the peer closed or reset the connection.
+func leftByPeer(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // certFailure classifies a certificate's invalidity.

@@ -76,9 +76,9 @@ func (s *Server) inboundRDMA(nc net.Conn) (net.Conn, error) {
 	cfg, hello := serverTLS(s.cfg.TLS(), alpnRDMA)
 	stream := newTLSStream(nc, cfg, serverEnd, nil)
 	if err := stream.handshakeRDMA(); err != nil {
-		why := hello.reason(err)
+		why := hello.reason(err, stream)
 		s.secured.fail(why)
-		s.log.Warn("TLS handshake failed", "peer", nc.RemoteAddr(), "reason", why.String(), "error", err)
+		s.log.Warn("TLS handshake failed", "peer", nc.RemoteAddr(), "reason", why.String(), "error", hello.explain(why, err))
 		linger(nc)
 		return nil, err
 	}

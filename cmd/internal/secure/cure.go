@@ -23,6 +23,9 @@ func TLSCure(f transport.TLSFailure) string {
 		return "have the server use a certificate that is for servers and not revoked (nfsrdmad cert makes one)"
 	case transport.TLSPeer:
 		return "see the server's log: it may want a certificate of this client (--xprtsec mtls --cert FILE --key FILE), or refuse the one it got"
+	case transport.TLSPeerLeft:
+		return "most likely it refuses the certificate: have it trust the certificate's authority (nfsrdmad: --tls-client-ca, Linux: x509.truststore= in /etc/tlshd.conf), " +
+			"check its dates and use (nfsrdmad cert show FILE), and see the server's log"
 	}
 	return "see the server's log, and whether a firewall or proxy between breaks TLS"
 }

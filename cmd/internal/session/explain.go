@@ -73,7 +73,8 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 // explainTLS adds a remedy to a failed handshake. Only lost connections are worth a second attempt.
 func (s *Session) explainTLS(t nfsclient.Target, e *transport.TLSError) error {
 	err := fmt.Errorf("%s: no TLS with the server: %v: %s", s.Name(t), e, secure.TLSCure(e.Failure))
-	if e.Failure == transport.TLSTimeout || e.Failure == transport.TLSCutOff {
+	switch e.Failure {
+	case transport.TLSTimeout, transport.TLSCutOff, transport.TLSPeerLeft: // perhaps it restarts
 		return Unreachable{err}
 	}
 	return err

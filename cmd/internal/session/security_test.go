@@ -3,9 +3,12 @@
 package session
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
@@ -36,5 +39,16 @@ func TestSecurityFlags(t *testing.T) {
 		if text != tt.err {
 			t.Errorf("%+v: got error %q, want %q", tt.flags, text, tt.err)
 		}
+	}
+}
+
+// TestServerLeftAfterCertificate: the error names the end that left and the likely reason, and a
+// mount tries again, because the server may have stopped just then.
+func TestServerLeftAfterCertificate(t *testing.T) {
+	err := new(Session).explainTLS(nfsclient.Target{Host: "server"}, &transport.TLSError{Failure: transport.TLSPeerLeft})
+	const want = "no TLS with the server: it ended the connection after it got this client's certificate, and gave no reason: most likely it refuses the certificate: "
+	var again Unreachable
+	if !errors.As(err, &again) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--tls-client-ca") {
+		t.Errorf("got %v, want an Unreachable with %q", err, want)
 	}
 }
