@@ -47,8 +47,10 @@ const (
 type Client struct {
 	cfg ClientConfig
 
-	mu    sync.Mutex
-	users map[string]*user
+	mu    sync.Mutex         // guards all below; never held during a call
+	users map[string]*user   // by name
+	all   map[*user]struct{} // these, and forgotten ones that have called again
+	timer *time.Timer        // runs sweep while there are users; nil: not yet
 }
 
 // NewClient returns a Client.
@@ -59,7 +61,7 @@ func NewClient(cfg ClientConfig) *Client {
 	if cfg.firstSeq == 0 {
 		cfg.firstSeq = 1
 	}
-	return &Client{cfg: cfg, users: map[string]*user{}}
+	return &Client{cfg: cfg, users: map[string]*user{}, all: map[*user]struct{}{}}
 }
 
 // Auth returns the Auth for a user's calls. The first call creates the user's context, which the
@@ -70,22 +72,20 @@ func (c *Client) Auth(name string, service transport.Service) *transport.Auth {
 	u := c.users[name]
 	if u == nil {
 		u = &user{client: c, name: name, creating: make(chan struct{}, 1)}
-		c.users[name] = u
 	}
+	u.use(c.cfg.now())
+	c.remember(u)
 	return transport.NewSessionAuth(&session{u, service})
 }
 
 // Close destroys all contexts at the server of tc. Errors do not matter: the server forgets
 // contexts by itself.
 func (c *Client) Close(ctx context.Context, tc *transport.Client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, u := range c.users {
+	for u := range c.forgetAll() {
 		if x := u.current.Swap(nil); x != nil && x.serves(c.cfg.now()) {
 			x.destroy(ctx, tc)
 		}
 	}
-	clear(c.users)
 }
 
 // A UserError is a failure to get a security context for a user.
@@ -102,6 +102,7 @@ type user struct {
 	client  *Client
 	name    string
 	current atomic.Pointer[clientContext] // nil: none
+	used    atomic.Int64                  // time of the last call, in Unix nanoseconds; see use
 
 	creating chan struct{} // holds a token while a goroutine creates a context
 
@@ -183,6 +184,7 @@ func contextRefused(result error) bool {
 // context returns the user's context, which it creates or refreshes if necessary.
 func (u *user) context(ctx context.Context, via transport.Control, until time.Time) (*clientContext, error) {
 	now := u.client.cfg.now()
+	u.use(now)
 	x := u.current.Load()
 	if x != nil && !x.serves(now) {
 		x = nil
@@ -247,20 +249,21 @@ func (u *user) create(ctx context.Context, via transport.Control) (*clientContex
 	}
 	x, err := u.negotiate(ctx, via)
 	if err == nil {
-		u.remember(nil, now)
-		u.current.Store(x)
+		u.note(nil, now)
+		u.store(x)
 		return x, nil
 	}
 	failure = &UserError{u.name, err}
 	// Lost connections and canceled calls say nothing about the user.
 	var refused *refusal
 	if errors.As(err, &refused) {
-		u.remember(failure, now)
+		u.note(failure, now)
 	}
 	return nil, failure
 }
 
-func (u *user) remember(failure error, now time.Time) {
+// note sets the result of the last creation.
+func (u *user) note(failure error, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.failure, u.failedAt = failure, now
