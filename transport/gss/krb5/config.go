@@ -3,10 +3,8 @@
 package krb5
 
 import (
-	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/user"
 	"slices"
@@ -22,6 +20,9 @@ type Config struct {
 	profile profile
 	kdc     *config.Config // for exchanges with KDCs
 	skew    time.Duration
+
+	files, dns resolver // of names: /etc/hosts, and DNS
+	resolvConf string   // path
 }
 
 // LoadConfig reads files in order. Without paths these are the ones of KRB5_CONFIG, separated by
@@ -37,7 +38,7 @@ func LoadConfig(paths ...string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("krb5: configuration: %w", err)
 	}
-	c := &Config{profile: p, skew: DefaultClockSkew}
+	c := &Config{profile: p, skew: DefaultClockSkew, files: filesResolver, dns: net.DefaultResolver, resolvConf: "/etc/resolv.conf"}
 	if d, ok := parseDuration(p.first("libdefaults/clockskew", "")); ok {
 		c.skew = d
 	}
@@ -215,24 +216,4 @@ func expand(s string, uid int) string {
 	}
 	return strings.NewReplacer("%{uid}", id, "%{euid}", id, "%{USERID}", id, "%{username}", name,
 		"%{TEMP}", os.TempDir(), "%{null}", "").Replace(s)
-}
-
-// canonical returns the name in a host's principal, in lower case. An address becomes its name in
-// DNS, and a name without dots the full name, unless krb5.conf forbids it.
-func (c *Config) canonical(ctx context.Context, host string) (string, error) {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if _, err := netip.ParseAddr(host); err == nil {
-		names, err := net.DefaultResolver.LookupAddr(ctx, host)
-		if err != nil || len(names) == 0 {
-			return "", fmt.Errorf("krb5: %s has no name in DNS: mount by the name in the server's principal, nfs/NAME", host)
-		}
-		return strings.ToLower(strings.TrimSuffix(names[0], ".")), nil
-	}
-	if strings.Contains(host, ".") || c.RealmOf(host) != "" || !c.profile.yes("libdefaults/dns_canonicalize_hostname", true) {
-		return host, nil
-	}
-	if full, err := net.DefaultResolver.LookupCNAME(ctx, host); err == nil {
-		return strings.ToLower(strings.TrimSuffix(full, ".")), nil
-	}
-	return host, nil
 }

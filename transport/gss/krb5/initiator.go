@@ -4,6 +4,7 @@ package krb5
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport/gss"
@@ -37,14 +38,19 @@ func (c *Credentials) Initiator(service, host string) *Initiator {
 
 // Start gets a ticket, which may take exchanges with KDCs, and returns the AP-REQ.
 func (i *Initiator) Start(ctx context.Context) ([]byte, error) {
-	host, err := i.credentials.conf.canonical(ctx, i.host)
+	hosts, err := i.credentials.conf.hostNames(ctx, i.host)
 	if err != nil {
 		return nil, asGSS(gss.Failure, err)
 	}
-	i.service.parts = []string{i.service.parts[0], host}
-	i.service.realm = i.credentials.conf.RealmOf(host)
-	if i.ticket, err = i.credentials.ticket(ctx, i.service); err != nil {
-		return nil, err
+	for n, host := range hosts {
+		i.service.parts = []string{i.service.parts[0], host}
+		i.service.realm = i.credentials.conf.RealmOf(host)
+		if i.ticket, err = i.credentials.ticket(ctx, i.service); err == nil {
+			break
+		}
+		if n+1 == len(hosts) || !serviceUnknown(err) {
+			return nil, err
+		}
 	}
 	if i.session, err = newKey(i.ticket.key.enctype, i.ticket.key.value); err != nil {
 		return nil, asGSS(gss.Failure, err)
@@ -52,6 +58,12 @@ func (i *Initiator) Start(ctx context.Context) ([]byte, error) {
 	i.subkey, i.seq = newSubkey(i.session.et)
 	i.at = i.now().UTC().Truncate(time.Microsecond)
 	return frame(idAPReq, i.request()), nil
+}
+
+// serviceUnknown reports whether a KDC does not know the service.
+func serviceUnknown(err error) bool {
+	var e *gss.Error
+	return errors.As(err, &e) && e.Minor == minorBase+kdcUnknownService
 }
 
 // request encodes the AP-REQ with its authenticator.

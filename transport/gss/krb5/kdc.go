@@ -23,6 +23,7 @@ const maxReferrals = 8
 
 // Numbers of RFC 4120 §7.5.
 const (
+	kdcUnknownService  = 7
 	errPreauthFailed   = 24
 	errPreauthRequired = 25
 
@@ -263,7 +264,7 @@ func kdcError(err error, of name) error {
 		cure  string
 	}{
 		{6, majorNoCred, "the KDC does not know the client %s"},
-		{7, gss.Failure, "the KDC does not know the service %s: create the principal, and mount by the name in it"},
+		{kdcUnknownService, gss.Failure, "the KDC does not know the service %s: create the principal, and mount by the name in it"},
 		{14, gss.Failure, "the KDC has no key of a supported enctype for %s: give it an AES key"},
 		{24, majorNoCred, "the KDC refuses the keytab's key of %s: extract it again"},
 		{32, gss.CredentialsExpired, "the ticket for %s expired: run kinit"},
