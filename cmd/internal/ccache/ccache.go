@@ -5,7 +5,7 @@
 //
 // A cache decides as which principal a user's calls run. So a cache counts only if it is a regular
 // file of that user that no one else may write. The checks are made on the open file, because the
-// directories are writable by their users.
+// directories are writable by their users. A file system of FUSE can lie about owners (mounts.go).
 package ccache
 
 import (
@@ -18,8 +18,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNone is the error if a user has no cache that can be read.
@@ -236,8 +237,8 @@ func ranked(dir string, names []string, prefix string, uid uint32) []string {
 			continue
 		}
 		name := filepath.Join(dir, n)
-		if st, err := os.Lstat(name); err == nil {
-			files = append(files, file{name, !st.Mode().IsRegular() || st.Sys().(*syscall.Stat_t).Uid != uid, st.ModTime()})
+		if st, err := statNow(unix.AT_FDCWD, name); err == nil && foreign(name, &st, uid) == nil {
+			files = append(files, file{name, st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uid, time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))})
 		}
 	}
 	slices.SortFunc(files, func(a, b file) int {

@@ -39,6 +39,9 @@ func readAt(d *os.File, base string, uid uint32) (Cache, error) {
 
 // readFrom opens a path below a directory, checks the file, and reads it.
 func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
+	if err := foreignAt(dirfd, at, name, uid); err != nil {
+		return Cache{}, err
+	}
 	fd, err := unix.Openat(dirfd, at, openFlags, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return Cache{}, fmt.Errorf("%s: not read: it is a symbolic link", name)
@@ -48,6 +51,9 @@ func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
+	if err := mountedSafely(f, uid); err != nil {
+		return Cache{}, err
+	}
 	st, err := f.Stat()
 	if err == nil {
 		err = check(name, st, uid, st.Mode().IsRegular(), "a regular file")
@@ -67,6 +73,9 @@ func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
 
 // openDir opens a user's directory of caches.
 func openDir(name string, uid uint32) (*os.File, error) {
+	if err := foreignAt(unix.AT_FDCWD, name, name, uid); err != nil {
+		return nil, err
+	}
 	fd, err := unix.Open(name, openFlags|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%s: not read: it is no directory", name)
@@ -76,6 +85,9 @@ func openDir(name string, uid uint32) (*os.File, error) {
 	}
 	d := os.NewFile(uintptr(fd), name)
 	st, err := d.Stat()
+	if safe := mountedSafely(d, uid); safe != nil {
+		err = safe
+	}
 	if err == nil {
 		err = check(name, st, uid, st.IsDir(), "a directory")
 	}
