@@ -21,6 +21,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Lifetimes in days.
@@ -114,6 +116,9 @@ func (a *CA) Certificate() *x509.Certificate { return a.certificate }
 // authority's directory. A name is a DNS name, an IP address, an email address or a URI. The
 // certificate does not outlive the authority. Existing files are an error, unless replace is set.
 func (a *CA) Issue(u Usage, base string, names []string, days int, replace bool) (certFile, keyFile string, err error) {
+	if base != filepath.Base(base) || base == "." || base+".key" == authorityKey {
+		return "", "", fmt.Errorf("a certificate's files cannot be named %q: choose a file name other than the authority's", base)
+	}
 	template := &x509.Certificate{
 		NotBefore:             time.Now().Add(-backdate),
 		NotAfter:              time.Now().AddDate(0, 0, days),
@@ -191,6 +196,11 @@ func isDNSName(name string) bool {
 // Revoke adds certificates of the authority to its revocation list, and renews the list for days.
 // Without certificates it only renews the list. It returns the list's file and number of entries.
 func (a *CA) Revoke(certificates []*x509.Certificate, days int) (file string, entries int, err error) {
+	unlock, err := a.lock()
+	if err != nil {
+		return "", 0, err
+	}
+	defer unlock()
 	file = filepath.Join(a.dir, ListFile)
 	list := &x509.RevocationList{Number: big.NewInt(1)}
 	switch old, err := a.list(file); {
@@ -222,6 +232,19 @@ func (a *CA) Revoke(certificates []*x509.Certificate, days int) (file string, en
 	}
 	err = write(file, pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), 0o644, true)
 	return file, len(list.RevokedCertificateEntries), err
+}
+
+// lock waits until no other process changes the authority's list, so that no revocation is lost.
+func (a *CA) lock() (unlock func(), err error) {
+	d, err := os.Open(a.dir)
+	if err != nil {
+		return nil, fmt.Errorf("directory of the authority: %w", err)
+	}
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("directory of the authority: lock: %w", err)
+	}
+	return func() { d.Close() }, nil
 }
 
 // list returns the authority's present list; nil if there is none.
