@@ -205,11 +205,17 @@ func hasAuthority(r *exports.Security, state *tls.ConnectionState) bool {
 // hasName reports whether one of the certificate's names fits the pattern.
 func hasName(pattern string, state *tls.ConnectionState) bool {
 	for _, name := range certNames(state) {
-		if ok, _ := path.Match(pattern, strings.ToLower(name)); ok { // patterns of a rule are valid
+		if ok, _ := path.Match(pattern, strings.ToLower(name)); ok && sameKind(pattern, name) { // patterns of a rule are valid
 			return true
 		}
 	}
 	return false
+}
+
+// sameKind reports whether a pattern can be for a name's kind: wildcards stand for neither @ nor a
+// colon. So a pattern for hosts accepts no address of mail and no URI, except the pattern *.
+func sameKind(pattern, name string) bool {
+	return pattern == "*" || strings.Count(pattern, "@") == strings.Count(name, "@") && strings.Contains(pattern, ":") == strings.Contains(name, ":")
 }
 
 // certNames returns the alternative names of a client's certificate.

@@ -317,6 +317,7 @@ func TestCertificateNames(t *testing.T) {
 	for options, want := range map[string]bool{
 		"cert=a.example.org": true, "cert=b.example.org": true, "cert=B.EXAMPLE.*": true, "cert=?.example.org": true, "cert=*@example.org": true,
 		"cert=10.0.0.7": true, "cert=spiffe://example.org/*": true, "cert=*": true,
+		"cert=carol?example.org": false, "cert=spiffe?//example.org/backup": false, "cert=*//example.org/backup": false,
 		"cert=example.org": false, "cert=c.example.org": false, "cert=a.example": false, "cert=10.0.0.*8": false,
 		"ca=" + digestOf(ourCA): true, "ca=" + digestOf(otherCA): true, "ca=" + digestOf(middle): true, "ca=" + digestOf(leaf): false,
 		"cert=a.*,ca=" + digestOf(leaf): false, "cert=z.*,ca=" + digestOf(ourCA): false,
