@@ -2,6 +2,10 @@
 // as an nfsserver.FS.
 //
 //	iofs       io/fs: embed.FS, archive/zip, os.DirFS; read-only
+//	billyv5    github.com/go-git/go-billy/v5
+//	billyv6    github.com/go-git/go-billy/v6
+//	aferofs    github.com/spf13/afero
+//	webdavfs   golang.org/x/net/webdav
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package adapters

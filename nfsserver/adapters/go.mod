@@ -2,13 +2,21 @@ module github.com/nfsrdma/nfsrdma/nfsserver/adapters
 
 go 1.26.0
 
-require github.com/nfsrdma/nfsrdma v0.0.0
+require (
+	github.com/go-git/go-billy/v5 v5.9.2
+	github.com/go-git/go-billy/v6 v6.0.0-beta.1
+	github.com/nfsrdma/nfsrdma v0.0.0
+	github.com/spf13/afero v1.15.0
+	golang.org/x/net v0.59.0
+)
 
 require (
+	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
 	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/rasky/go-xdr v0.0.0-20170124162913-1a41d1a06c93 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
 )
 
 replace github.com/nfsrdma/nfsrdma => ../..

@@ -149,9 +149,16 @@ func checkNotAFile(t *tree) {
 	t.want(err, "read of a directory", isDir)
 	_, err = t.WriteAt(t.me, d, b, 0)
 	t.want(err, "write of a directory", isDir)
-	p, _, err := t.Mknod(t.me, t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
-	t.ok(err, "Mknod")
-	for _, r := range []nfsserver.Ref{p, t.link(t.root, "l", "d")} {
+	var others []nfsserver.Ref
+	if !t.has(NoSpecialFiles) {
+		p, _, err := t.Mknod(t.me, t.root, "p", nfsserver.TypeFIFO, nfsserver.Rdev{}, mode(0o600))
+		t.ok(err, "Mknod")
+		others = append(others, p)
+	}
+	if !t.has(NoSymlinks) {
+		others = append(others, t.link(t.root, "l", "d"))
+	}
+	for _, r := range others {
 		_, err = t.ReadAt(t.me, r, b, 0)
 		t.want(err, "read of no file", inval)
 		_, err = t.WriteAt(t.me, r, b, 0)
@@ -162,7 +169,11 @@ func checkNotAFile(t *tree) {
 func checkSync(t *tree) {
 	f, d := t.file(t.root, "f"), t.dir(t.root, "d")
 	t.put(f, "x", 0)
-	for _, r := range []nfsserver.Ref{f, d, t.root, t.link(t.root, "l", "x")} {
+	list := []nfsserver.Ref{f, d, t.root}
+	if !t.has(NoSymlinks) {
+		list = append(list, t.link(t.root, "l", "x"))
+	}
+	for _, r := range list {
 		t.ok(t.Sync(r, true), "Sync of data")
 		t.ok(t.Sync(r, false), "Sync")
 	}
@@ -171,6 +182,9 @@ func checkSync(t *tree) {
 }
 
 func checkReadlink(t *tree) {
+	if t.has(NoSymlinks) {
+		return
+	}
 	for i, target := range []string{"x", "/etc/passwd", "../../..", "a b\n\xff", string(bytes.Repeat([]byte("y"), 1000)), string(bytes.Repeat([]byte("z/"), 2047))} {
 		r, _, err := t.Symlink(t.me, t.root, fmt.Sprint("l", i), target, mode(0o777))
 		if errors.Is(err, syscall.ENAMETOOLONG) && len(target) > 1024 {

@@ -20,6 +20,12 @@ const (
 	Allocates Habit = iota
 	// ChargesHoles: Attr.Used includes holes, as quotas and Statfs do.
 	ChargesHoles
+	// NoHardLinks, NoSymlinks and NoSpecialFiles: the FS does not have such objects.
+	NoHardLinks
+	NoSymlinks
+	NoSpecialFiles
+	// SmallFiles: no file is larger than 1 GiB, because holes take memory.
+	SmallFiles
 )
 
 // Run runs all checks, each on a new FS from mk, which it closes.

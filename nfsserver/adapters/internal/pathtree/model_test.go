@@ -172,7 +172,7 @@ func (m *model) check() {
 }
 
 func TestIdentitiesFollowObjects(t *testing.T) {
-	for seed := range int64(60) {
+	for seed := range int64(30) {
 		m := newModel(t, seed, "")
 		for range 300 {
 			m.step()

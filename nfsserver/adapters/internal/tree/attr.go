@@ -65,7 +65,7 @@ func nsOf(t nfsserver.Time) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // mtime returns when the tree last changed the object, in nanoseconds.
 func (f *FS) mtime(info fs.FileInfo) int64 {
-	if t := info.ModTime(); !t.IsZero() {
+	if t := info.ModTime(); f.timed && !t.IsZero() {
 		return t.UnixNano()
 	}
 	return f.began

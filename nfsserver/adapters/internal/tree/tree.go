@@ -46,6 +46,7 @@ type FS struct {
 	info  nfsserver.Info
 	ro    bool
 	fsid  uint64
+	timed bool  // the tree keeps times
 	began int64 // the time for objects without one, in nanoseconds since the Unix epoch
 
 	// names is held for writing while names change, and for reading while a path is in use.
@@ -76,9 +77,12 @@ func New(b Backend, k Kind, o adapters.Options) (*FS, error) {
 	}
 	if o.MaxFileSize == 0 {
 		o.MaxFileSize = memoryFileSize
-		if _, ok := top.Sys().(*syscall.Stat_t); ok || f.ro {
+		if OnDisk(top) || f.ro {
 			o.MaxFileSize = math.MaxInt64
 		}
+	}
+	if f.timed, err = keepsTimes(b, top); err != nil {
+		return nil, err
 	}
 	if o.OpenFiles <= 0 {
 		o.OpenFiles = 64
@@ -100,6 +104,21 @@ func New(b Backend, k Kind, o adapters.Options) (*FS, error) {
 	f.info = nfsserver.Info{MaxFileSize: min(o.MaxFileSize, math.MaxInt64), NameMax: nameMax, LinkMax: 1,
 		TimeDelta: nfsserver.Time{Nsec: 1}, CookieVerf: f.fsid, Symlinks: k.Symlinks, Shared: !k.Fixed}
 	return f, nil
+}
+
+// keepsTimes reports whether a tree has times. Some trees return the present time for each object.
+func keepsTimes(b Backend, top fs.FileInfo) (bool, error) {
+	again, err := b.Stat("")
+	if err != nil {
+		return false, err
+	}
+	return top.ModTime().Equal(again.ModTime()), nil
+}
+
+// OnDisk reports whether an object is in a file system of this machine.
+func OnDisk(info fs.FileInfo) bool {
+	_, ok := info.Sys().(*syscall.Stat_t)
+	return ok
 }
 
 // Root returns the top directory.
