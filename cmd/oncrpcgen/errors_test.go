@@ -84,7 +84,6 @@ var refused = []struct{ text, want string }{
 	{"enum e { A }; union u switch (e a) { case 2: void; };", "a.x:1:43: case 2 is not a value of a"},
 	{"union u switch (int a) { case 1: void; case 1: void; };", "a.x:1:45: case 1 stands twice in one union"},
 	{"union u switch (int a) { case 1: int x; case 2: bool x; };", "a.x:1:54: x is already an arm, at a.x:1:38"},
-	{"union u switch (int a) { case 1: int a; };", "a.x:1:38: a is both the switch and an arm"},
 	// chunks
 	{"struct s { int a; /* ddp-eligible */ };", "a.x:1:16: a is marked ddp-eligible, but only opaque<> and string<> can be"},
 	{"struct s { opaque a<>; /* ddp-eligible */ }; struct t { s all<3>; };", "a.x:1:59: a ddp-eligible item in a list or an optional value: only one that is always there can be a chunk"},
@@ -122,6 +121,9 @@ func TestAccepted(t *testing.T) {
 		"#define A B\n#define B 3\ntypedef int t[A];":                                                   "type T [3]int32",
 		"#include \"more.x\"\nstruct s { more m; };":                                                    "M More",
 		"# 10 \"b.x\"\nconst A = 1;":                                                                    "A = 1",
+		"union u switch (int a) { case 1: bool a; };":                                                   "AArm bool",
+		"union u switch (bool more) { case TRUE: struct { int n; u next; } rest; case FALSE: void; };":  "Rest *URest",
+		"union u switch (enum { A, B } a) { case A: void; case B: void; };":                             "A UA",
 		"typedef struct s s; struct s { int a; };":                                                      "type S struct",
 		"typedef enum { A, B } e;":                                                                      "B E = 1",
 		"typedef struct { int a; } s;":                                                                  "type S struct",

@@ -64,7 +64,7 @@ var allTypes = map[string]func() message{
 	"tree": mk[all.Tree], "color": mk[all.Color], "bit": mk[all.Bit], "simple": mk[all.Simple], "fixed": mk[all.Fixed], "arrays": mk[all.Arrays],
 	"node": mk[all.Node], "chains": mk[all.Chains], "forest": mk[all.Forest], "forest_list": mk[all.ForestList], "options": mk[all.Options],
 	"choice": mk[all.Choice], "exact": mk[all.Exact], "exact_point": mk[all.ExactPoint], "flag": mk[all.Flag], "large": mk[all.Large],
-	"larges": mk[all.Larges], "upload": mk[all.Upload], "download": mk[all.Download],
+	"chain": mk[all.Chain], "chain_element": mk[all.ChainElement], "larges": mk[all.Larges], "upload": mk[all.Upload], "download": mk[all.Download],
 }
 
 // nfs3Types has results and arguments of NFSv3.

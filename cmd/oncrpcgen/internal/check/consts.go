@@ -131,6 +131,7 @@ func (c *checker) collectEnums(owner string, s *syntax.Spec) {
 		c.collectEnums(owner+"_"+d.Name.Text, &d.Type)
 	}
 	if s.Union != nil {
+		c.collectEnums(owner+"_"+s.Union.Switch.Name.Text, &s.Union.Switch.Type)
 		for _, k := range s.Union.Cases {
 			c.collectEnums(owner+"_"+k.Decl.Name.Text, &k.Decl.Type)
 		}

@@ -98,6 +98,7 @@ type Field struct {
 	Type    *Type
 	Note    syntax.Note
 	Boxed   bool // a pointer in Go
+	cycle   bool // an arm that leads to its own union
 }
 
 // A Case is an arm's values in Go, and its field; nil: void.

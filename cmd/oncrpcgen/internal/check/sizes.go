@@ -29,6 +29,10 @@ const (
 
 // properties computes Props for all types.
 func (c *checker) properties() {
+	w := &values{state: map[*Type]int{}}
+	for _, t := range c.all {
+		w.visit(t)
+	}
 	c.measureAll()
 	if c.err != nil {
 		return
@@ -160,6 +164,10 @@ func (c *checker) measureUnion(t *Type) {
 	}
 	t.Size, t.Items, t.ItemMax = 8, 0, 0
 	for _, f := range t.Fields {
+		if f.cycle {
+			f.Boxed, least, t.Size = true, 0, t.Size+8
+			continue
+		}
 		c.measure(f.Type)
 		u := f.Type.Props
 		least = min(least, u.Min)

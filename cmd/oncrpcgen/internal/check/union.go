@@ -91,7 +91,7 @@ func (c *checker) arm(t *Type, d *syntax.Decl, owner string) *Field {
 	}
 	f := c.field(d, owner)
 	if f.Name == t.Switch.Name {
-		c.fail(d.Name.Pos, "%s is both the switch and an arm", d.Name.Text)
+		f.Name += "Arm" // as stat in rejected_reply (RFC 5531 §9)
 	}
 	for _, other := range t.Fields {
 		if other.Name == f.Name {

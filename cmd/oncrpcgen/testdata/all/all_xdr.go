@@ -799,6 +799,63 @@ func (v *Flag) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
+// A Chain is chain. Opted selects one of the other fields.
+//
+// A list as in RFC 4506 §4.19, which is recursive.
+type Chain struct {
+	Opted   bool
+	Element *ChainElement // if TRUE
+}
+
+// EncodeXDR appends the value.
+func (v *Chain) EncodeXDR(e *xdr.Encoder) {
+	e.Bool(v.Opted)
+	if v.Opted {
+		cmp.Or(v.Element, new(ChainElement)).EncodeXDR(e)
+	}
+}
+
+// DecodeXDR reads a value. More than 100 values within each other fail with xdr.ErrLimit.
+func (v *Chain) DecodeXDR(d *xdr.Decoder) { v.decode(d, 100) }
+
+func (v *Chain) decode(d *xdr.Decoder, depth int) {
+	if depth == 0 {
+		d.Fail(xdr.ErrLimit)
+		return
+	}
+	v.Opted = d.Bool()
+	if v.Opted {
+		v.Element = new(ChainElement)
+		v.Element.decode(d, depth-1)
+	} else {
+		v.Element = nil
+	}
+}
+
+// A ChainElement is chain_element.
+type ChainElement struct {
+	Item Name
+	Next Chain
+}
+
+// EncodeXDR appends the value.
+func (v *ChainElement) EncodeXDR(e *xdr.Encoder) {
+	e.String(v.Item)
+	v.Next.EncodeXDR(e)
+}
+
+// DecodeXDR reads a value. More than 100 values within each other fail with xdr.ErrLimit.
+func (v *ChainElement) DecodeXDR(d *xdr.Decoder) { v.decode(d, 100) }
+
+func (v *ChainElement) decode(d *xdr.Decoder, depth int) {
+	if depth == 0 {
+		d.Fail(xdr.ErrLimit)
+		return
+	}
+	v.Item = d.String(16)
+	v.Next.decode(d, depth-1)
+}
+
 // A Large is large. N selects one of the other fields.
 //
 // Arms that become pointers: a list of these must not take much memory.
