@@ -202,17 +202,21 @@ func TestKernelForgedRecord(t *testing.T) {
 	(&pair{peer: p.peer}).gets(t, alertBadRecordMAC)
 }
 
-// Linux 6.14 changes keys; before, the connection ends with a clear error.
+// Linux 6.14 changes keys; before, the connection ends with a clear error. The probe distinguishes
+// the two.
 func TestKernelKeyUpdate(t *testing.T) {
 	p := inKernel(t, true)
+	rekeys, err := Probe()
+	must.Succeed(t, err)
 	k := parseInfo(t, p.ours.suite.info(p.ours.receive))
-	_, err := p.wire.Write(k.seal(typeHandshake, []byte{keyUpdate, 0, 0, 1, 1}))
+	_, err = p.wire.Write(k.seal(typeHandshake, []byte{keyUpdate, 0, 0, 1, 1}))
 	must.Succeed(t, err)
 	k = parseInfo(t, p.ours.suite.info(p.ours.suite.update(bytes.Clone(p.ours.receive))))
 	_, err = p.wire.Write(k.seal(typeData, []byte("d")))
 	must.Succeed(t, err)
 	b := make([]byte, 1)
 	_, err = p.ours.Read(b)
+	must.Equal(t, "the probe's answer", rekeys, err == nil)
 	if err != nil {
 		if !strings.Contains(err.Error(), "Linux 6.14") || !strings.Contains(err.Error(), syscall.EBUSY.Error()) {
 			t.Errorf("Read: %v, want EBUSY, and the version of Linux that can", err)
