@@ -59,6 +59,9 @@ func printServed(w io.Writer, o *options, set *exportSet, names []string, s *nfs
 	if warning := o.trust.warning(&who, s); warning != "" && set.open() && !o.security.proven() {
 		logrus.Warn(warning)
 	}
+	if warning := set.clearWarning(); warning != "" && reachable(s) {
+		logrus.Warn(warning)
+	}
 	printMounts(w, set, names, s, p)
 }
 

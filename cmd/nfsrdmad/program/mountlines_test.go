@@ -138,3 +138,37 @@ func TestPastedMountLine(t *testing.T) {
 		t.Errorf("serve: %v", err)
 	}
 }
+
+// TestClearWarning: a server with TLS warns of exports whose rules accept connections in clear.
+func TestClearWarning(t *testing.T) {
+	p := newPKI(t)
+	for _, of := range []struct {
+		tls                bool
+		rules, flags, want string
+	}{
+		{false, "/x *\n", "", ""},
+		{true, "/x *\n", "", "/x: clients may mount in clear"},
+		{true, "/x *(xprtsec=tls)\n/y *(xprtsec=mtls)\n", "", ""},
+		{true, "/x *(xprtsec=tls)\n/y a(xprtsec=tls) b\n/z *\n", "", "/y and 1 more export: clients may mount in clear"},
+		{true, "", "", "/flags: clients may mount in clear"},
+		{true, "", "tls", ""},
+	} {
+		set := &exportSet{o: &options{}}
+		set.o.security.xprtsec = of.flags
+		if of.tls {
+			set.o.security.cert, set.o.security.key = p.server, p.serverKey
+			must.Succeed(t, set.o.security.openStore())
+		}
+		f, mistakes := exports.ParseAll("exports", []byte(of.rules))
+		must.Succeed(t, mistakes...)
+		for _, x := range f.Exports {
+			set.list = append(set.list, nfsserver.Export{Name: x.Path, Rules: x})
+		}
+		if of.rules == "" {
+			set.list = []nfsserver.Export{{Name: "/flags"}}
+		}
+		if got := set.clearWarning(); !strings.HasPrefix(got, of.want) || (got == "") != (of.want == "") {
+			t.Errorf("TLS %v, rules %q, --xprtsec %q: %q, want %q", of.tls, of.rules, of.flags, got, of.want)
+		}
+	}
+}

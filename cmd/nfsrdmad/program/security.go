@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -135,6 +136,36 @@ func (s *security) warn(file string, f *exports.File) {
 			}
 		}
 	}
+}
+
+// clearWarning returns a warning if the server has TLS, and rules accept connections in clear; or
+// "". A client without sec= uses MNT's list of flavors, which is forgeable in clear.
+func (s *exportSet) clearWarning() string {
+	if s.o.security.store == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	flags := s.o.security.demands()
+	var names []string
+	for _, e := range s.list {
+		inClear := flags.XprtSec == transport.XprtNone
+		if e.Rules != nil {
+			inClear = slices.ContainsFunc(e.Rules.Clients, func(c exports.Client) bool { return c.Options.XprtSec == transport.XprtNone })
+		}
+		if inClear {
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	which := names[0]
+	if more := len(names) - 1; more > 0 {
+		which += " and " + text.Plural(int64(more), "more export")
+	}
+	return fmt.Sprintf("%s: clients may mount in clear, though the server has TLS, and others on the network can forge the flavors that they get: "+
+		"write xprtsec=tls into the exports file (--xprtsec tls for the command line), or mount with xprtsec=tls and sec=", which)
 }
 
 // proven reports whether all callers of the command line's directories prove their user.
