@@ -116,8 +116,8 @@ func (c *Call) recycle() {
 // the call becomes Busy and waits for a while. nil: no memory came.
 func (c *Call) Buffer(n int) []byte {
 	b := c.via.buffer(c, n)
-	if b != nil || c.Busy() != nil {
-		return b
+	if _, datagram := c.via.(*udpSocket); b != nil || datagram || c.Busy() != nil {
+		return b // a datagram's limit does not change
 	}
 	c.inside(-1)
 	defer c.inside(1)

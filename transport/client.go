@@ -43,10 +43,10 @@ type ClientConfig struct {
 	// Probe sends one call over each new TCP connection before use, so that connecting to a port
 	// without an ONC RPC service fails. DialRDMA always does so.
 	Probe bool
-	// ReservedPort makes TCP connections use a source port below 1024, as some servers require,
-	// if this process may bind one (CAP_NET_BIND_SERVICE). Otherwise they use any port.
+	// ReservedPort makes connections over TCP and UDP use a source port below 1024, as some servers
+	// require, if this process may bind one (CAP_NET_BIND_SERVICE). Otherwise they use any port.
 	ReservedPort bool
-	// ReservedOnly makes TCP connections fail without a port below 1024.
+	// ReservedOnly makes these connections fail without a port below 1024.
 	ReservedOnly bool
 	// TLS, if set, makes a TLS session on each TCP connection (RPC-with-TLS, RFC 9289), and sends
 	// nothing in clear; a server without TLS is not used. ServerName in it is the name in the
@@ -55,14 +55,18 @@ type ClientConfig struct {
 	TLS *tls.Config
 	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can.
 	KernelTLS bool
-	// Dial makes TCP connections instead of a net.Dialer and ReservedPort; DialRDMA uses its
-	// device's Dial. It may be nil.
+	// Dial makes connections over TCP and UDP instead of a net.Dialer and ReservedPort; DialRDMA
+	// uses its device's Dial. It may be nil. Over UDP each Write and Read of the connection MUST
+	// carry one datagram.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Moves, if set, finds the server's new address.
 	Moves Moves
 	// MaxRetries bounds a call's retransmissions; 0: no bound besides CallTimeout; negative:
 	// none.
 	MaxRetries int
+	// Resend is how long a call over UDP waits for its reply before it is sent again. The wait
+	// doubles with each retransmission, up to RetryTimeout. 0: 1 s.
+	Resend time.Duration
 	// MaxRecord is the largest reply over TCP, in bytes; 0: 4 MiB.
 	MaxRecord int
 	// RDMA configures the connections of DialRDMA.
@@ -87,6 +91,7 @@ func (cfg *ClientConfig) setDefaults() {
 		cfg.CallTimeout = time.Minute
 	}
 	setDefault(&cfg.RetryTimeout, cfg.CallTimeout/3)
+	setDefault(&cfg.Resend, time.Second)
 	setDefault(&cfg.MaxRecord, 4<<20)
 }
 
@@ -98,6 +103,7 @@ type Client struct {
 	// addr is the server's address. Written by reconnect, and by Leave while no reconnect runs.
 	addr atomic.Pointer[string]
 	dial func(ctx context.Context) (clientConn, error)
+	udp  bool // calls go in datagrams, which may be lost; set once
 	xid  atomic.Uint32
 
 	// closing is canceled by Close, which ends connection attempts.
@@ -185,6 +191,11 @@ var errHungUp = errors.New("the server closed the connection")
 // lost handles a failed attempt: nil means retransmission. From the second failure on lost pauses
 // first: the call itself may make connections fail that other calls need.
 func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, deadline time.Time) error {
+	if c.udp {
+		if over, again := c.lostDatagram(ctx, err, try); again {
+			return over
+		}
+	}
 	// Check before errNoAnswer, which a lostError for a silent server wraps.
 	var lost *lostError
 	if !errors.As(err, &lost) {

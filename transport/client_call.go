@@ -37,7 +37,10 @@ type outCall struct {
 	until        time.Time   // end of the attempt; zero: never
 	armed        time.Time   // when expired fires or has fired; zero: stopped
 	tooEarlyFunc func() bool // tooEarly, allocated once
-	tcp          tcpCall     // state of an attempt over TCP
+	tcp          tcpCall     // state of an attempt over TCP or UDP
+	// resend is how long the attempt waits for a reply over UDP, before another attempt; 0: as
+	// long as until permits.
+	resend time.Duration
 }
 
 // Call does one call. sink, if not empty, receives the result item (the opaque that res reads by
@@ -92,7 +95,7 @@ func (c *Client) exchange(ctx context.Context, k *outCall) (a Answer, err error)
 			return a, err
 		}
 		a.enter(at, try)
-		k.tries, k.sent = try, time.Time{}
+		k.tries, k.sent, k.resend = try, time.Time{}, c.resendAfter(try)
 		err = k.attempt(ctx, l, deadline)
 		if err == nil {
 			return a, nil
@@ -148,6 +151,7 @@ func newOutCallPool() *sync.Pool {
 func (k *outCall) recycle() {
 	k.proc, k.args, k.res, k.sink, k.answers, k.xids = nil, nil, nil, nil, nil, nil
 	k.secure.clear()
+	k.resend = 0
 	k.cred, k.callHeader, k.replyHeader = oncrpc.OpaqueAuth{}, oncrpc.CallHeader{}, oncrpc.ReplyHeader{}
 	k.callWatch = callWatch{}
 	k.enc.Reset(nil)

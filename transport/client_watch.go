@@ -56,7 +56,7 @@ func (c *Client) watchServer() {
 			notified = c.notifyResponding(false)
 		}
 		switch {
-		case l == nil || quiet == since:
+		case l == nil || quiet == since || c.udp: // over UDP calls are repeated anyway
 		case quiet-since > silentTicks:
 			c.discard(l, errNoAnswer)
 		case c.probing.CompareAndSwap(false, true):

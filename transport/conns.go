@@ -14,12 +14,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/clock"
 )
 
-// A serverConn is a Server's connection.
-type serverConn interface {
+// A drainer is a connection, or a socket of ServeUDP.
+type drainer interface {
 	// drain takes no further calls and returns when all taken ones have been answered.
 	drain()
 	// close ends the connection immediately.
 	close()
+}
+
+// A serverConn is a Server's connection.
+type serverConn interface {
+	drainer
 	// describe adds the connection's own information.
 	describe(i *ConnInfo)
 	// abort starts ending the connection without waiting.

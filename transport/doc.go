@@ -1,8 +1,8 @@
 // Overview: a call's way through server and client.
 
 // Package transport implements ONC RPC version 2 (RFC 5531): servers for tables of procedures,
-// and clients, over TCP with record marking and over RPC-over-RDMA (RFC 8166). Use it for your
-// own RPC programs.
+// and clients, over TCP with record marking, over UDP, and over RPC-over-RDMA (RFC 8166). Use it
+// for your own RPC programs.
 //
 //	server := transport.NewServer(transport.ServerConfig{}, &transport.Program{
 //		Name: "BLOB", Number: number, Version: version,
@@ -18,8 +18,8 @@
 //	}
 //	go server.ServeRDMA(device, rdma)
 //
-// Clients come from DialRDMA and DialTCP; Client.Call makes a call. The examples show both ends,
-// and test/examples/rpc in this module is a complete program.
+// Clients come from DialRDMA, DialTCP and DialUDP; Client.Call makes a call. The examples show both
+// ends, and test/examples/rpc in this module is a complete program.
 //
 // All resources that a peer can occupy in a Server are bounded: a connection's calls by Workers
 // (TCP stops reading) or credits (RDMA), bytes of large arguments and results by budgets, records
@@ -54,4 +54,5 @@ package transport
 // there is none. Over TCP the caller writes its call and other waiting ones; one goroutine reads
 // the replies. Over RDMA package rpcrdma does both. The caller's goroutine decodes the reply. If
 // the connection ends, or is silent for too long, the client reconnects and retransmits. The
-// server's duplicate request cache ensures that the call is still executed once.
+// server's duplicate request cache ensures that the call is still executed once. Over UDP the
+// client sends a call again from the same socket until a reply comes (client_udp.go).

@@ -28,6 +28,9 @@ var (
 	// exceed Proc.MaxReply and extra. Over RDMA the server cannot send such results; over TCP the
 	// client drops them. The connection and its other calls continue.
 	ErrNoRoom = errors.New("rpc: the results need more room than the call offers (sink, or MaxReply and extra)")
+
+	// ErrDatagramSize ends a call over UDP that a datagram cannot hold. Nothing was sent.
+	ErrDatagramSize = errors.New("rpc: the call is longer than a datagram")
 )
 
 // A roomError is a procedure's ErrNoRoom.

@@ -1,4 +1,4 @@
-// TCP source ports below 1024, which some servers require (secure in exports(5)).
+// Source ports below 1024, which some servers require (secure in exports(5)).
 
 package transport
 
@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -27,7 +28,7 @@ var wellKnown = []int{623, 631, 636, 646, 664, 749, 750, 783, 853, 860, 873, 902
 func dialReserved(ctx context.Context, network, addr string) (net.Conn, error) {
 tries:
 	for range reservedTries {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: reservedPort()}}
+		d := net.Dialer{LocalAddr: localPort(network, reservedPort())}
 		c, err := d.DialContext(ctx, network, addr)
 		switch {
 		case err == nil:
@@ -52,7 +53,7 @@ func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, erro
 		if slices.Contains(wellKnown, port) {
 			continue
 		}
-		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+		d := net.Dialer{LocalAddr: localPort(network, port)}
 		c, err := d.DialContext(ctx, network, addr)
 		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return c, err
@@ -60,6 +61,14 @@ func dialReservedOnly(ctx context.Context, network, addr string) (net.Conn, erro
 		taken = err
 	}
 	return nil, fmt.Errorf("no port below 1024 is free: %w", taken)
+}
+
+// localPort returns a port of a network, TCP or UDP, at any address.
+func localPort(network string, port int) net.Addr {
+	if strings.HasPrefix(network, "udp") {
+		return &net.UDPAddr{Port: port}
+	}
+	return &net.TCPAddr{Port: port}
 }
 
 // reservedPort returns a random reserved port, so that programs seldom try the same port.

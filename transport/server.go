@@ -44,6 +44,8 @@ type ServerConfig struct {
 	// RDMA configures the connections of ServeRDMA; its Handler is ignored, and its Budget replaced
 	// by ServerConfig.Budget.
 	RDMA rpcrdma.Config
+	// UDP bounds the messages of ServeUDP.
+	UDP UDPConfig
 	// Owner returns the owner of the socket at remote that is connected to ours at local
 	// (Call.Owner). Owner is called once for each TCP or RDMA connection, before the first call is
 	// read. If Owner takes more than some seconds, the connection is closed. nil: ask this
@@ -84,6 +86,7 @@ func (cfg *ServerConfig) setDefaults() {
 	// One lane's calls, each with a large argument, then hold at most half of the budget.
 	setDefault(&cfg.MaxWorkers, max(leastWorkers, int(min(mostWorkers, cfg.Budget.Total()>>20))))
 	setDefault(&cfg.HalfTimeout, defaultHalf)
+	cfg.UDP.setDefaults()
 	setDefault(&cfg.RDMA.Credits, rpcrdma.DefaultCredits)
 	if cfg.RDMA.Fatal == nil {
 		cfg.RDMA.Fatal = rpcrdma.NewFatalCalls()
@@ -98,7 +101,7 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// A Server serves programs over RDMA and TCP.
+// A Server serves programs over RDMA, TCP and UDP.
 type Server struct {
 	cfg ServerConfig
 	dispatcher
@@ -111,6 +114,7 @@ type Server struct {
 	closing       bool
 	listeners     map[io.Closer]bool
 	conns         map[serverConn]bool
+	sockets       map[*udpSocket]bool // of ServeUDP
 	hosts         map[netip.Prefix]*host
 	unused        list.List             // serverConns without any call, oldest first
 	ended         Traffic               // of ended connections
@@ -118,7 +122,7 @@ type Server struct {
 	admittedHosts map[netip.Prefix]bool // hosts that may connect while draining; nil: all
 	leaving       int                   // number of conns being closed to make room
 	scanned       time.Time             // last search of conns for idle ones
-	wg            sync.WaitGroup        // counts connections
+	wg            sync.WaitGroup        // counts connections and sockets
 }
 
 // Mechanisms returns the leaders' decisions on all RDMA and TCP connections, ended ones included,
@@ -135,6 +139,7 @@ func NewServer(cfg ServerConfig, list ...*Program) *Server {
 		stuckWait: stuckWait,
 		listeners: map[io.Closer]bool{},
 		conns:     map[serverConn]bool{},
+		sockets:   map[*udpSocket]bool{},
 		hosts:     map[netip.Prefix]*host{},
 	}
 	s.programs, s.drc, s.log, s.observer = newPrograms(list), newDRC(), &RateLog{Logger: cfg.Logger}, cfg.Observer
@@ -222,15 +227,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for l := range s.listeners {
 		errs = append(errs, l.Close())
 	}
-	conns := make([]serverConn, 0, len(s.conns))
+	conns := make([]drainer, 0, len(s.conns)+len(s.sockets))
 	for c := range s.conns {
 		conns = append(conns, c)
+	}
+	for u := range s.sockets {
+		conns = append(conns, u)
 	}
 	s.mu.Unlock()
 
 	// A call that blocks its receiving goroutine keeps the connection from ending, so each wait
 	// has a limit.
-	drained := each(conns, serverConn.drain)
+	drained := each(conns, drainer.drain)
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
 			go c.close()
@@ -248,7 +256,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	late := time.NewTimer(s.stuckWait)
 	defer late.Stop()
 	select {
-	case <-each(conns, serverConn.close):
+	case <-each(conns, drainer.close):
 	case <-late.C:
 	}
 	stuck := s.gone()
@@ -259,7 +267,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // each calls f for all conns at once. The channel is closed when all have returned.
-func each(conns []serverConn, f func(serverConn)) <-chan struct{} {
+func each(conns []drainer, f func(drainer)) <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	for _, c := range conns {

@@ -1,4 +1,4 @@
-// The server over UDP: a datagram for each call and reply, for rarely used programs.
+// The server over UDP: a datagram for each call and each reply.
 
 package transport
 
@@ -8,31 +8,47 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// udpCalls bounds a socket's calls in progress; clients repeat dropped datagrams.
-	udpCalls  = 64
-	udpRecord = 8 << 10 // largest call, in bytes
-	udpReply  = 8 << 10 // largest reply, in bytes: enough for a port mapper (RFC 1833)
-)
+// udpCalls bounds a socket's calls in progress; clients repeat dropped datagrams.
+const udpCalls = 64
+
+// A UDPConfig bounds the messages of ServeUDP.
+type UDPConfig struct {
+	// MaxMessage is the size of the largest call and the largest reply, in bytes, at most 65507.
+	// 0: 8800, as in libtirpc. A longer call is answered with GARBAGE_ARGS, and a call with a
+	// longer reply with SYSTEM_ERR.
+	MaxMessage int
+	// Amplify is the largest ratio of a reply's bytes to its call's, for callers on other machines;
+	// 0: 1. Beyond it the reply is SYSTEM_ERR. Source addresses in datagrams are easily forged. So
+	// a larger value lets an attacker multiply a flood against a third party: use it only in
+	// networks without forged addresses.
+	Amplify int
+}
+
+func (cfg *UDPConfig) setDefaults() {
+	setDefault(&cfg.MaxMessage, 8800)
+	setDefault(&cfg.Amplify, 1)
+	cfg.MaxMessage = min(cfg.MaxMessage, maxDatagram)
+}
 
 // ServeUDP serves calls from the socket until Shutdown, which closes it, and then returns
-// ErrClosed.
+// ErrClosed. ServerConfig.UDP has the limits. A reply leaves from the call's destination address.
 //
-// Source addresses in datagrams are easily forged. So a reply to another machine is dropped if it
-// has more bytes than its call: the server must not amplify a flood against a third party. A reply
-// leaves from the call's destination address.
+// Repeated calls pass the same duplicate request cache as those over TCP and RDMA: a call repeats
+// another if it has the same bytes, source address, source port and user.
 func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	u, err := newUDPSocket(s, pc)
 	if err == nil {
-		err = s.listen(pc)
+		err = s.listenUDP(u)
 	}
 	if err != nil {
 		pc.Close()
@@ -40,12 +56,42 @@ func (s *Server) ServeUDP(pc *net.UDPConn) error {
 	}
 	s.pool.join(&u.work, u.peer.client())
 	u.receive()
-	err = <-u.ended
+	if err = <-u.ended; errors.Is(err, net.ErrClosed) {
+		u.calls.shutDown() // no reply can be sent
+	}
+	u.calls.drain()
 	u.cancel()
+	pc.Close()
 	s.pool.withdraw(&u.work)
 	u.calls.waitIdle()
 	s.pool.leave(&u.work)
-	return s.unlisten(pc, err)
+	close(u.done)
+	return s.unlistenUDP(u, err)
+}
+
+// listenUDP registers a socket; ErrClosed if the server is closing.
+func (s *Server) listenUDP(u *udpSocket) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return ErrClosed
+	}
+	s.owners.open()
+	s.sockets[u] = true
+	s.wg.Add(1)
+	return nil
+}
+
+// unlistenUDP forgets a socket that ended with err, and returns the error for ServeUDP.
+func (s *Server) unlistenUDP(u *udpSocket, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sockets, u)
+	s.wg.Done()
+	if s.closing {
+		return ErrClosed
+	}
+	return err
 }
 
 // A udpSocket is a server socket, and the carrier for its calls.
@@ -60,7 +106,8 @@ type udpSocket struct {
 
 	receiver receiver
 	peer     peer       // the current datagram's sender; owned by the leader
-	ended    chan error // gets the error that ended the socket
+	ended    chan error // gets the error that ended receiving
+	done     chan struct{}
 
 	mu   sync.Mutex
 	from map[*Call]udpFrom // of calls in progress
@@ -73,18 +120,17 @@ type udpFrom struct {
 	size   int
 }
 
-// mayHave reports whether a reply of that many bytes may be sent. A reply longer than the call
-// would amplify an attack with a forged source. A loopback source is not forged: the kernel accepts
-// no such datagram from outside.
-func (f *udpFrom) mayHave(reply int) bool {
-	return reply <= udpReply && (reply <= f.size || f.remote.Addr().IsLoopback())
+// mayHave reports whether a reply of that many bytes may be sent. A loopback source is not forged:
+// the kernel accepts no such datagram from outside.
+func (f *udpFrom) mayHave(reply int, cfg *UDPConfig) bool {
+	return reply <= cfg.MaxMessage && (reply <= f.size*cfg.Amplify || f.remote.Addr().IsLoopback())
 }
 
 func newUDPSocket(s *Server, pc *net.UDPConn) (*udpSocket, error) {
-	u := &udpSocket{srv: s, pc: pc, from: map[*Call]udpFrom{}, ended: make(chan error, 1)}
+	u := &udpSocket{srv: s, pc: pc, from: map[*Call]udpFrom{}, ended: make(chan error, 1), done: make(chan struct{})}
 	u.receiver.init(&s.pool, u.receive)
 	u.ctx, u.cancel = context.WithCancel(context.Background())
-	u.calls.init(udpCalls, udpCalls*udpReply)
+	u.calls.init(udpCalls, int64(udpCalls*s.cfg.UDP.MaxMessage))
 	u.work.most, u.work.slots = ownWorkers, udpCalls
 	return u, askLocalAddr(pc)
 }
@@ -97,15 +143,29 @@ func (u *udpSocket) uncork(*Call) {} // a udpSocket collects no replies
 
 func (u *udpSocket) inputWaits(*Call) bool { return true }
 
+// drain takes no further calls and returns when all taken ones have been answered.
+func (u *udpSocket) drain() {
+	_ = u.pc.SetReadDeadline(time.Unix(1, 0)) // an error: the socket is closed
+	<-u.done
+}
+
+// close ends the socket immediately.
+func (u *udpSocket) close() {
+	u.calls.shutDown()
+	u.pc.Close()
+	<-u.done
+}
+
 // receive makes its goroutine the leader, and takes datagrams until the socket is closed or a
 // follower leads.
 func (u *udpSocket) receive() {
 	oob := make([]byte, 128)
+	most := u.srv.cfg.UDP.MaxMessage
 	for {
-		rec := mem.Get(udpRecord + 1)
-		n, control, flags, remote, err := u.pc.ReadMsgUDPAddrPort(rec.B, oob)
+		rec := mem.Get(most + 1)
+		n, control, _, remote, err := u.pc.ReadMsgUDPAddrPort(rec.B, oob)
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
 			rec.Put()
 			u.ended <- err
 			return
@@ -113,7 +173,7 @@ func (u *udpSocket) receive() {
 			rec.Put()
 			time.Sleep(budgetPoll)
 			continue
-		case flags&unix.MSG_TRUNC != 0 || n > udpRecord || !u.calls.tryEnter():
+		case !isCall(rec.B[:n]) || !u.calls.tryEnter():
 			rec.Put()
 			continue
 		}
@@ -123,6 +183,10 @@ func (u *udpSocket) receive() {
 		}
 	}
 }
+
+// isCall reports whether a datagram begins as a call. Nothing else gets an answer, so two servers
+// cannot answer each other.
+func isCall(b []byte) bool { return len(b) >= 8 && binary.BigEndian.Uint32(b[4:]) == msgCall }
 
 // serve passes one call to the dispatcher. leads is dispatcher.serve's result.
 func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr) (leads bool) {
@@ -134,6 +198,12 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 	u.mu.Lock()
 	u.from[c] = from
 	u.mu.Unlock()
+	if n > u.srv.cfg.UDP.MaxMessage { // and its end is lost
+		c.XID = binary.BigEndian.Uint32(rec.B)
+		u.srv.refused.count(refusedHeader)
+		c.accept(oncrpc.GarbageArgs)
+		return true
+	}
 	var err error
 	here := netip.AddrPortFrom(local, u.pc.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	u.peer.init(c.Remote)
@@ -147,22 +217,21 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 
 // buffer returns no more than a datagram's space.
 func (u *udpSocket) buffer(c *Call, n int) []byte {
-	if n < 0 || n > udpReply {
+	if n < 0 || n > u.srv.cfg.UDP.MaxMessage {
 		return nil
 	}
 	return c.socket.buffer(n)
 }
 
+// reply sends the reply, or SYSTEM_ERR instead of one that is too long.
 func (u *udpSocket) reply(c *Call) {
 	from := u.forget(c)
-	var g gatherList
-	g.message(&c.socket.mark, &c.res)
-	reply := make([]byte, 0, recordSize(&c.res)+markLen)
-	for _, piece := range g.list {
-		reply = append(reply, piece...)
+	cfg := &u.srv.cfg.UDP
+	if !from.mayHave(recordSize(&c.res), cfg) {
+		c.startReply(&oncrpc.ReplyHeader{Accept: oncrpc.SystemErr})
 	}
-	reply = reply[markLen:] // datagrams have no record mark
-	if from.mayHave(len(reply)) {
+	if n := recordSize(&c.res); from.mayHave(n, cfg) {
+		reply := appendMessage(make([]byte, 0, n), &c.res)
 		// The client repeats its call if the reply is lost or cannot be sent.
 		_, _, _ = u.pc.WriteMsgUDPAddrPort(reply, from.local, from.remote)
 	}

@@ -140,7 +140,7 @@ func TestUDPGarbage(t *testing.T) {
 			t.Fatalf("Write: %v", err)
 		}
 	}
-	if _, err := c.Write(make([]byte, udpRecord+1)); err != nil {
+	if _, err := c.Write(make([]byte, 9000)); err != nil {
 		t.Fatalf("Write: %v", err)
 	}
 	binary.BigEndian.PutUint32(call, 13)
@@ -176,21 +176,104 @@ func TestUDPIsBounded(t *testing.T) {
 
 // A reply larger than its call goes only to this machine, whatever the datagram's source.
 func TestUDPIsNoAmplifier(t *testing.T) {
+	plain, factor3 := UDPConfig{}, UDPConfig{Amplify: 3}
+	plain.setDefaults()
+	factor3.setDefaults()
 	for _, c := range []struct {
+		cfg        *UDPConfig
 		remote     string
 		call, size int
 		want       bool
 	}{
-		{"192.0.2.1:700", 40, 40, true},
-		{"192.0.2.1:700", 40, 41, false},
-		{"[2001:db8::1]:700", 56, 57, false},
-		{"127.0.0.1:700", 40, 400, true},
-		{"[::1]:700", 40, 400, true},
-		{"127.0.0.1:700", 40, udpReply + 1, false},
+		{&plain, "192.0.2.1:700", 40, 40, true},
+		{&plain, "192.0.2.1:700", 40, 41, false},
+		{&factor3, "192.0.2.1:700", 40, 120, true},
+		{&factor3, "192.0.2.1:700", 40, 121, false},
+		{&plain, "[2001:db8::1]:700", 56, 57, false},
+		{&plain, "127.0.0.1:700", 40, 400, true},
+		{&plain, "[::1]:700", 40, 400, true},
+		{&plain, "127.0.0.1:700", 40, plain.MaxMessage + 1, false},
 	} {
 		f := udpFrom{remote: netip.MustParseAddrPort(c.remote), size: c.call}
-		if got := f.mayHave(c.size); got != c.want {
-			t.Errorf("%d bytes to %s for a call of %d: %v", c.size, c.remote, c.call, got)
+		if got := f.mayHave(c.size, c.cfg); got != c.want {
+			t.Errorf("%d bytes to %s for a call of %d: %v, want %v", c.size, c.remote, c.call, got, c.want)
 		}
 	}
+}
+
+// acceptStat is the accept_stat of a reply with a verifier of AUTH_NONE.
+func acceptStat(reply []byte) oncrpc.AcceptStat {
+	return oncrpc.AcceptStat(binary.BigEndian.Uint32(reply[20:]))
+}
+
+// A call or a reply beyond MaxMessage is answered with an error, and the largest ones pass.
+func TestUDPMessageSizes(t *testing.T) {
+	to, _, _ := serveUDP(t, "127.0.0.1:0")
+	c := dialUDP(t, to)
+	const most = 8800
+	header := len(callBytes(1, tEcho, &text{}))
+	for i, size := range []struct {
+		call int
+		want oncrpc.AcceptStat
+	}{{most, oncrpc.Success}, {most + 4, oncrpc.GarbageArgs}, {60000, oncrpc.GarbageArgs}} {
+		reply := exchange(t, c, callBytes(uint32(i+1), tEcho, &text{make([]byte, size.call-header)}))
+		if acceptStat(reply) != size.want {
+			t.Errorf("a call of %d bytes: %v, want %v", size.call, acceptStat(reply), size.want)
+		}
+	}
+	for i, size := range []struct {
+		item int
+		want oncrpc.AcceptStat
+	}{{most - 32, oncrpc.Success}, {most - 31, oncrpc.SystemErr}, {most, oncrpc.SystemErr}} {
+		reply := exchange(t, c, callBytes(uint32(i+10), tRead, words{uint32(size.item)}))
+		if acceptStat(reply) != size.want {
+			t.Errorf("an item of %d bytes: %v, want %v", size.item, acceptStat(reply), size.want)
+		}
+	}
+}
+
+// Shutdown waits for a call over UDP, and its reply leaves.
+func TestUDPShutdownDrains(t *testing.T) {
+	p := newTestProgram()
+	s := NewServer(ServerConfig{}, p.program())
+	pc, err := ListenUDP("127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("ListenUDP: %v", err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeUDP(pc) }()
+	c := dialUDP(t, pc.LocalAddr().(*net.UDPAddr).AddrPort())
+	if _, err := c.Write(callBytes(5, tHold, words{})); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	<-p.entered
+	down := make(chan error, 1)
+	go func() { down <- s.Shutdown(context.Background()) }()
+	for !closing(s) {
+		time.Sleep(time.Millisecond)
+	}
+	p.release()
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-served; !errors.Is(err, ErrClosed) {
+		t.Errorf("ServeUDP: %v, want %v", err, ErrClosed)
+	}
+	buf := make([]byte, 100)
+	if n, err := c.Read(buf); err != nil || n != 28 {
+		t.Errorf("reply of %d bytes, %v; want 28", n, err)
+	}
+	late, err := ListenUDP("127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("ListenUDP: %v", err)
+	}
+	if err := s.ServeUDP(late); !errors.Is(err, ErrClosed) {
+		t.Errorf("ServeUDP after Shutdown: %v, want %v", err, ErrClosed)
+	}
+}
+
+func closing(s *Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
 }
