@@ -1,9 +1,11 @@
-// The two sides of rpcbind: serving as a port mapper, and registering with one.
+// The sides of rpcbind: serving as a port mapper, registering with one, and asking one.
 
 // Package portmap lets clients find this machine's programs by rpcbind (RFC 1833), port 111.
 //
 // A Table is our own port mapper, for machines and containers without one. A Registrar registers
-// programs with the machine's rpcbind, and registers them again after rpcbind restarts.
+// programs with the machine's rpcbind, and registers them again after rpcbind restarts. A Mapper
+// asks any machine's rpcbind where programs are, and Broadcast calls a program on all machines of a
+// network. The package serves any RPC program, and knows nothing of NFS.
 package portmap
 
 import (

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
@@ -74,16 +73,16 @@ func register(ctx context.Context, list []rpcbind.Binding, socket string, every 
 func (r *Registrar) Close(ctx context.Context) error {
 	r.cancel()
 	r.done.Wait()
-	c, err := r.dial(ctx)
+	m, err := dialLocal(ctx, r.socket)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	there, err := dump(ctx, c)
+	defer m.Close()
+	there, err := dump(ctx, m)
 	errs := []error{err}
 	for i := range r.list {
 		if b := &r.list[i]; there[serviceOf(b)] == b.Addr {
-			_, err := change(ctx, c, rpcbind.ProcUnset, b)
+			_, err := m.change(ctx, rpcbind.ProcUnset, b)
 			errs = append(errs, err)
 		}
 	}
@@ -106,57 +105,37 @@ func (r *Registrar) keep(ctx context.Context) {
 
 // all registers the missing bindings.
 func (r *Registrar) all(ctx context.Context) error {
-	c, err := r.dial(ctx)
+	m, err := dialLocal(ctx, r.socket)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	there, err := dump(ctx, c)
+	defer m.Close()
+	there, err := dump(ctx, m)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i := range r.list {
 		if b := &r.list[i]; there[serviceOf(b)] != b.Addr {
-			errs = append(errs, set(ctx, c, b, there[serviceOf(b)]))
+			errs = append(errs, set(ctx, m, b, there[serviceOf(b)]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// dial connects to rpcbind: by its socket, which identifies this process's user, or else over
-// loopback from a reserved port, which identifies root.
-func (r *Registrar) dial(ctx context.Context) (*transport.Client, error) {
-	cfg := transport.ClientConfig{Service: "rpcbind", CallTimeout: askTimeout, MaxRetries: -1, ReservedPort: true}
-	bySocket := cfg
-	bySocket.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", r.socket)
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	if c, err := transport.DialTCP(ctx, r.socket, bySocket); err == nil {
-		return c, nil
-	}
-	c, err := transport.DialTCP(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(rpcbind.Port)), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrNone, err)
-	}
-	return c, nil
-}
-
 // set registers b. If other, another server's address, is registered instead, set first removes
 // that address. It removes nothing while the other server answers: rpcbind keeps a killed server's
 // registration.
-func set(ctx context.Context, c *transport.Client, b *rpcbind.Binding, other string) error {
+func set(ctx context.Context, m *Mapper, b *rpcbind.Binding, other string) error {
 	if other != "" {
 		if served(ctx, b, other) {
 			return &ConflictError{*b, other}
 		}
-		if _, err := change(ctx, c, rpcbind.ProcUnset, b); err != nil {
+		if _, err := m.change(ctx, rpcbind.ProcUnset, b); err != nil {
 			return err
 		}
 	}
-	ok, err := change(ctx, c, rpcbind.ProcSet, b)
+	ok, err := m.change(ctx, rpcbind.ProcSet, b)
 	if !ok && err == nil {
 		return fmt.Errorf("rpcbind refuses program %d over %s: root may register it", b.Prog, b.Netid)
 	}
@@ -194,33 +173,16 @@ func loopback(a netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// change calls SET or UNSET; false: rpcbind refused.
-func change(ctx context.Context, c *transport.Client, proc uint32, b *rpcbind.Binding) (bool, error) {
-	var res rpcbind.BoolRes
-	err := call(ctx, c, proc, b, &res)
-	return res.OK, err
-}
-
-// dump returns all registrations, as universal addresses. Only DUMP returns a service's address
-// independently of the transport of the query.
-func dump(ctx context.Context, c *transport.Client) (map[service]string, error) {
-	var list rpcbind.ListRes
-	if err := call(ctx, c, rpcbind.ProcDump, nothing{}, &list); err != nil {
-		return nil, err
+// dump returns all registrations, as universal addresses.
+func dump(ctx context.Context, m *Mapper) (map[service]string, error) {
+	list, err := m.Dump(ctx)
+	there := make(map[service]string, len(list))
+	for i := range list {
+		there[serviceOf(&list[i])] = list[i].Addr
 	}
-	there := make(map[service]string, len(list.Bindings))
-	for i := range list.Bindings {
-		there[serviceOf(&list.Bindings[i])] = list.Bindings[i].Addr
-	}
-	return there, nil
+	return there, err
 }
 
 type nothing struct{}
 
 func (nothing) EncodeXDR(*xdr.Encoder) {}
-
-// call makes one rpcbind version 4 call.
-func call(ctx context.Context, c *transport.Client, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
-	p := transport.Proc{Prog: rpcbind.Program, Vers: rpcbind.Version4, Proc: proc, Name: "RPCBPROC", MaxReply: rpcbind.MaxList}
-	return c.Call(ctx, &p, args, res, nil, 0)
-}

@@ -21,9 +21,9 @@ import (
 )
 
 // startRpcbind starts rpcbind and waits until it answers.
-func startRpcbind(t *testing.T) (end func()) {
+func startRpcbind(t *testing.T, options ...string) (end func()) {
 	t.Helper()
-	cmd := exec.Command("rpcbind", "-f")
+	cmd := exec.Command("rpcbind", append(options, "-f")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("Start: %v", err)
 	}

@@ -23,6 +23,7 @@ const (
 	ProcGetport     uint32 = 3 // version 2
 	ProcGetaddr     uint32 = 3 // versions 3 and 4
 	ProcDump        uint32 = 4
+	ProcCallit      uint32 = 5 // BCAST in version 4
 	ProcGettime     uint32 = 6 // versions 3 and 4
 	ProcGetversaddr uint32 = 9 // version 4
 )
@@ -46,6 +47,10 @@ const (
 
 // MaxList is the longest DUMP result to decode, in bytes; the RFC sets no limit.
 const MaxList = 1 << 18
+
+// maxCallit is the most bytes of arguments or results in a call through a port mapper to decode:
+// more than a datagram takes.
+const maxCallit = 1 << 16
 
 // maxString is the longest Binding string to decode, in bytes; the RFC sets no limit.
 const maxString = 256

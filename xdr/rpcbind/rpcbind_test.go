@@ -26,6 +26,10 @@ var golden = []xdrtest.Golden{
 	{"rpcblist", &ListRes{[]Binding{{1, 2, "", "", ""}}}, "00000001" + "0000000100000002" + "000000000000000000000000" + "00000000"},
 	{"done", &BoolRes{true}, "00000001"},
 	{"time", &TimeRes{0x01020304}, "01020304"},
+	{"call_args", &CallArgs{395183, 1, 10, []byte{1, 2, 3, 4}},
+		"000607af" + "00000001" + "0000000a" + "00000004" + "01020304"},
+	{"call_result", &CallRes{1021, []byte{9, 8, 7, 6}}, "000003fd" + "00000004" + "09080706"},
+	{"rpcb_rmtcallres", &RemoteRes{"::1.8.11", []byte{0, 0, 0, 7}}, "00000008" + "3a3a312e382e3131" + "00000004" + "00000007"},
 }
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
