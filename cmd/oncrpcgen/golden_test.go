@@ -30,6 +30,7 @@ const (
 var golden = [][]string{
 	{"-package", "all", allFile}, {"-package", "nfs3", "-bytes", nfs3File}, {"-package", "peer", peerFile},
 	{"-package", "main", "../../test/examples/rpcgen/store.x"},
+	{"-package", "main", "../../test/examples/vxi11/core.x"}, {"-package", "main", "../../test/examples/vxi11/channels.x"},
 }
 
 // TestGolden: the packages are as the generator writes them.
