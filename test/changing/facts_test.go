@@ -48,7 +48,7 @@ var facts = []fact{
 	{"the time of the day", "whenever it is written or compared: see wallClock", "TestClockSetUnderServer", nil},
 	{"a sleep of the machine", "when the kernel says that a clock has changed", "nfsclient/fusefs.TestSleepIsNoticed", nil},
 	{"the host's name", "at start, and when a mount begins: its locks are by that name until it ends", "TestHostNameChanges",
-		[]string{"transport/auth.go", "nfsserver/nlm/service.go", "cmd/nfsrdmad/program/banner.go"}},
+		[]string{"transport/auth.go", "nfsserver/nlm/service.go", "cmd/nfsrdmad/program/banner.go", "cmd/nfsrdmad/program/mountlines.go"}},
 	{"/dev/fuse", "when a mount begins", "TestFUSEGone", []string{"nfsclient/fusefs/fuseloop/mount.go", "cmd/internal/mounter/point.go", "nfsclient/fusefs/fuseloop/device.go"}},
 	{"/etc/fuse.conf", "when a mount begins", "cmd/internal/mounter.TestUserAllowOther", []string{"cmd/internal/mounter/point.go"}},
 	{"system calls that the kernel has and allows", "when an export is opened, or with their first use", "TestKernelForbids", nil},
