@@ -126,6 +126,7 @@ var wallClock = map[string]string{
 	"cmd/nfsrdmad/program/clients.go": "when a certificate expires",
 	"transport/gss/krb5/ccache.go":    "times of tickets",
 	"transport/gss/krb5/keytab.go":    "times of keys",
+	"transport/gss/krb5/kdcnet.go":    "a deadline that has passed, by any clock",
 	"xdr/nfs3/attr.go":                "times of files",
 	"cmd/internal/mounter/log.go":     "times of lines",
 	"cmd/internal/control/client.go":  "a deadline that has passed, by any clock",

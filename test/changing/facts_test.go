@@ -63,7 +63,7 @@ var facts = []fact{
 	{"the start of the machine", "when a mount begins", "nfsclient/fusefs.TestNetworksHaveNamesOfTheirOwn", []string{"cmd/internal/mounter/crash.go"}},
 	{"the start of the machine, for sessions of JuiceFS", "when a volume is opened", "nfsserver/juicefs.TestLocksOfTheProcessBefore", []string{"nfsserver/juicefs/session.go"}},
 	{"krb5.conf, and names of Kerberos services in DNS", "krb5.conf at start, names with each context", "transport/gss/krb5.TestConfig",
-		[]string{"transport/gss/krb5/config.go"}},
+		[]string{"transport/gss/krb5/config.go", "transport/gss/krb5/kdcnet.go"}},
 	{"the host's name, for a new authority's", "when the authority is made", "cmd/nfsrdmad/program.TestCertSteps", []string{"cmd/nfsrdmad/program/cert.go"}},
 	{"users of Kerberos principals", "with each context, after a minute; 5 seconds after a failure", "nfsserver/idmap.TestAges", []string{"nfsserver/idmap/idmap.go"}},
 	{"the host's name, for its principal in a keytab", "with each login", "transport/gss/krb5.TestMachinePrincipal", []string{"transport/gss/krb5/credentials.go"}},

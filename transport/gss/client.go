@@ -45,7 +45,8 @@ const (
 // A Client has the contexts of users toward one RPC service, for one or several
 // transport.Clients. It is safe for concurrent use.
 type Client struct {
-	cfg ClientConfig
+	cfg  ClientConfig
+	made time.Time
 
 	mu    sync.Mutex         // guards all below; never held during a call
 	users map[string]*user   // by name
@@ -61,7 +62,7 @@ func NewClient(cfg ClientConfig) *Client {
 	if cfg.firstSeq == 0 {
 		cfg.firstSeq = 1
 	}
-	return &Client{cfg: cfg, users: map[string]*user{}, all: map[*user]struct{}{}}
+	return &Client{cfg: cfg, made: cfg.now(), users: map[string]*user{}, all: map[*user]struct{}{}}
 }
 
 // Auth returns the Auth for a user's calls. The first call creates the user's context, which the
@@ -102,7 +103,7 @@ type user struct {
 	client  *Client
 	name    string
 	current atomic.Pointer[clientContext] // nil: none
-	used    atomic.Int64                  // time of the last call, in Unix nanoseconds; see use
+	used    atomic.Int64                  // time of the last call: Client.age, see use
 
 	creating chan struct{} // holds a token while a goroutine creates a context
 

@@ -26,9 +26,13 @@ const (
 	useStep = time.Minute
 )
 
+// age returns a time in nanoseconds since the Client was made, which setting the clock does not
+// change.
+func (c *Client) age(now time.Time) int64 { return int64(now.Sub(c.made)) }
+
 // use notes a call.
 func (u *user) use(now time.Time) {
-	if at := now.UnixNano(); at-u.used.Load() >= int64(useStep) {
+	if at := u.client.age(now); at-u.used.Load() >= int64(useStep) {
 		u.used.Store(at)
 	}
 }
@@ -98,7 +102,7 @@ func (c *Client) sweepLater() {
 func (c *Client) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.cfg.now().UnixNano()
+	now := c.age(c.cfg.now())
 	for u := range c.all {
 		if now-u.used.Load() > int64(idleAge) {
 			c.forget(u)
