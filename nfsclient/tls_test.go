@@ -82,8 +82,8 @@ func (w *wire) program(number, version uint32) *transport.Program {
 func (w *wire) serve(withTLS bool, programs ...*transport.Program) string {
 	w.t.Helper()
 	cfg := transport.ServerConfig{Logger: slog.New(slog.DiscardHandler)}
-	if withTLS {
-		cfg.TLS = func() *tls.Config { return w.server }
+	if own := w.server; withTLS {
+		cfg.TLS = func() *tls.Config { return own }
 	}
 	s := transport.NewServer(cfg, programs...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -189,6 +189,22 @@ func TestMountNeverGoesInClearToThePortOfNFS(t *testing.T) {
 	err := c.Unmount(t.Context(), "/x")
 	if !errors.As(err, &refused) || refused.Failure != transport.TLSNotOffered {
 		t.Errorf("got %v, want the error that TLS is not offered", err)
+	}
+	if got := w.inClear(); got != "" {
+		t.Errorf("calls in clear: got %s, want none", got)
+	}
+}
+
+// TestMountWithAnotherCertificateGetsNoCall: only a missing offer of TLS permits calls in clear. A
+// server with TLS and a foreign certificate gets none, although it would take them.
+func TestMountWithAnotherCertificateGetsNoCall(t *testing.T) {
+	w := newWire(t)
+	w.server = newWire(t).server
+	w.name(w.serve(true, w.program(mount3.Program, mount3.Version)))
+	var refused *transport.TLSError
+	err := w.dial().Unmount(t.Context(), "/x")
+	if !errors.As(err, &refused) || refused.Failure != transport.TLSUnknownCA {
+		t.Errorf("got %v, want the error of an unknown authority", err)
 	}
 	if got := w.inClear(); got != "" {
 		t.Errorf("calls in clear: got %s, want none", got)

@@ -147,7 +147,7 @@ func TestLegs(t *testing.T) {
 // TestDisagreement: an initiator that is complete before the acceptor, and after, is refused.
 func TestDisagreement(t *testing.T) {
 	conformance.Proves(t, "R2203-024")
-	for _, row := range []struct{ server, client int }{{2, 1}, {1, 2}, {maxLegs + 1, maxLegs + 2}} {
+	for _, row := range []struct{ server, client int }{{2, 1}, {1, 2}, {maxLegs + 1, maxLegs + 1}, {maxLegs + 1, maxLegs + 2}} {
 		r := newRig(t, tcp, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.legs = row.server })
 		other := newFakeRealm()
 		other.legs = row.client

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
@@ -109,4 +110,31 @@ func TestBodyNumber(t *testing.T) {
 	if n := r.runs.Load(); n != 0 {
 		t.Errorf("%d calls ran, want none", n)
 	}
+}
+
+// TestShortBodies: a protected body too short for its number gives GARBAGE_ARGS, though its
+// protection is valid.
+func TestShortBodies(t *testing.T) {
+	r := newRig(t, tcp, nil)
+	p := r.handContext("alice")
+	seq := uint32(1)
+	for _, service := range services[1:] {
+		for n := range 4 {
+			h, _ := p.exchange(p.data(seq, service, tCount), func(e *xdr.Encoder) {
+				body := make([]byte, n)
+				if service == transport.ServicePrivacy {
+					e.Opaque(p.ctx.Wrap(nil, body))
+					return
+				}
+				e.Opaque(body)
+				e.Opaque(p.ctx.MIC(nil, body))
+			})
+			p.checkVerifier("a short body", h, seq)
+			if h.Accept != oncrpc.GarbageArgs {
+				t.Errorf("service %d, %d bytes: %+v, want GARBAGE_ARGS", service, n, h)
+			}
+			seq++
+		}
+	}
+	must.Succeed(t, p.add(seq))
 }

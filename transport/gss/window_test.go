@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
@@ -175,6 +176,36 @@ func TestOutstandingSlow(t *testing.T) {
 	if o.count != 0 || o.oldest != o.next {
 		t.Errorf("at the end: %d in use, oldest %d, next %d", o.count, o.oldest, o.next)
 	}
+}
+
+// TestOutstandingBound: a call that was passed over as slow still counts: no more calls than the
+// window are outstanding.
+func TestOutstandingBound(t *testing.T) {
+	conformance.Proves(t, "R2203-020")
+	synctest.Test(t, func(t *testing.T) {
+		var o outstanding
+		o.init(1, 3)
+		next := func(until time.Time) (uint32, error) {
+			seq, _, err := o.begin(t.Context(), until)
+			return seq, err
+		}
+		for want := uint32(1); want <= 4; want++ { // 4 passes over 1, after a pause
+			seq, err := next(time.Time{})
+			if seq != want || err != nil {
+				t.Fatalf("number %d, %v, want %d", seq, err, want)
+			}
+			if seq == 2 {
+				o.end(2)
+			}
+		}
+		if seq, err := next(time.Now().Add(time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a fourth call beside 1, 3 and 4 has number %d, %v; want a wait", seq, err)
+		}
+		o.end(3)
+		if seq, err := next(time.Time{}); seq != 5 || err != nil {
+			t.Errorf("number %d, %v after the end of 3, want 5", seq, err)
+		}
+	})
 }
 
 // TestOutstandingSpent: no number reaches MAXSEQ.
