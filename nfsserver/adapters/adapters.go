@@ -1,5 +1,5 @@
 // Package adapters has options for the packages below it, which serve other libraries' file trees
-// as an nfsserver.FS.
+// as an nfsserver.FS, and show an nfsclient.FS as such a tree.
 //
 //	iofs       io/fs: embed.FS, archive/zip, os.DirFS; read-only
 //	billyv5    github.com/go-git/go-billy/v5

@@ -8,12 +8,16 @@ require (
 	github.com/nfsrdma/nfsrdma v0.0.0
 	github.com/spf13/afero v1.15.0
 	golang.org/x/net v0.59.0
+	gopkg.in/check.v1 v1.0.0-20201130134442-10cb98267c6c
 )
 
 require (
 	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
 	github.com/google/renameio/v2 v2.0.2 // indirect
+	github.com/kr/pretty v0.3.1 // indirect
+	github.com/kr/text v0.2.0 // indirect
 	github.com/rasky/go-xdr v0.0.0-20170124162913-1a41d1a06c93 // indirect
+	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

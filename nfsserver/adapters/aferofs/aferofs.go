@@ -1,4 +1,4 @@
-// Package aferofs serves a file system of afero.
+// Package aferofs serves a file system of afero, and shows an export as one.
 //
 //	tree, err := aferofs.New(afero.NewMemMapFs(), adapters.Options{})
 //	if err != nil {

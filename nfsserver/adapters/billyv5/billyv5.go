@@ -1,4 +1,4 @@
-// Package billyv5 serves a file system of go-billy, version 5.
+// Package billyv5 serves a file system of go-billy, version 5, and shows an export as one.
 //
 //	tree, err := billyv5.New(memfs.New(), adapters.Options{})
 //	if err != nil {

@@ -1,4 +1,4 @@
-// Package billyv6 serves a file system of go-billy, version 6.
+// Package billyv6 serves a file system of go-billy, version 6, and shows an export as one.
 //
 //	tree, err := billyv6.New(memfs.New(), adapters.Options{})
 //	if err != nil {

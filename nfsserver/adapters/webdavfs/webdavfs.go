@@ -1,4 +1,4 @@
-// Package webdavfs serves a file system of golang.org/x/net/webdav.
+// Package webdavfs serves a file system of golang.org/x/net/webdav, and shows an export as one.
 //
 //	tree, err := webdavfs.New(webdav.NewMemFS(), adapters.Options{})
 //	if err != nil {

@@ -3,6 +3,7 @@ package wire
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/nfsclient"
@@ -16,6 +17,7 @@ func Mount(t testing.TB, tree nfsserver.FS) *nfsclient.FS {
 	server, err := nfsserver.New(nfsserver.Options{
 		Squash:  nfsserver.Squash{All: true, UID: self.UID, GID: self.GID, TrustLocal: true},
 		Exports: []nfsserver.Export{{Name: "/tree", FS: tree}},
+		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,4 +42,17 @@ func Mount(t testing.TB, tree nfsserver.FS) *nfsclient.FS {
 		}
 	})
 	return export
+}
+
+// NewDir makes a directory in an export, and returns it as an export of its own.
+func NewDir(t testing.TB, export *nfsclient.FS, name string) *nfsclient.FS {
+	t.Helper()
+	if err := export.Mkdir(t.Context(), name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := export.Sub(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
 }

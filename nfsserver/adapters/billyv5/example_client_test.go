@@ -1,0 +1,31 @@
+// An export as a file system of go-billy.
+
+package billyv5_test
+
+import (
+	"context"
+	"log"
+
+	"github.com/go-git/go-billy/v5/util"
+
+	"github.com/nfsrdma/nfsrdma/nfsclient"
+	"github.com/nfsrdma/nfsrdma/nfsserver/adapters/billyv5"
+)
+
+// Write a file of an export by go-billy.
+func ExampleFromClient() {
+	ctx := context.Background()
+	client, err := nfsclient.Dial(ctx, "server.example.org", nfsclient.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	export, err := client.Mount(ctx, "/tree")
+	if err != nil {
+		log.Fatal(err)
+	}
+	files := billyv5.FromClient(ctx, export)
+	if err := util.WriteFile(files, "docs/page.txt", []byte("hello"), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
