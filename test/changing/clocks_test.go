@@ -132,6 +132,8 @@ var wallClock = map[string]string{
 	"cmd/internal/control/client.go":  "a deadline that has passed, by any clock",
 	"cmd/nfsrdmad/program/reload.go":  "systemd requires CLOCK_MONOTONIC",
 
+	"nfsserver/adapters/internal/tree/attr.go": "times of files",
+
 	"nfsserver/osfs/internal/inodegen/cache.go": "the time of a file: one that is set back costs a look-up, and the clock that is set back a stale handle",
 }
 

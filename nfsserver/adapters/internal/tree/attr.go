@@ -63,6 +63,8 @@ func timeOf(ns int64) nfsserver.Time {
 
 func nsOf(t nfsserver.Time) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
+func goTime(t nfsserver.Time) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
+
 // mtime returns when the tree last changed the object, in nanoseconds.
 func (f *FS) mtime(info fs.FileInfo) int64 {
 	if t := info.ModTime(); f.timed && !t.IsZero() {
@@ -171,7 +173,7 @@ func (f *FS) Statfs(r nfsserver.Ref) (nfsserver.Statfs, error) {
 
 // touched notes a change to an object's content or names, beside the tree's own times.
 func (f *FS) touched(id pathtree.ID) {
-	now := time.Now().UnixNano()
+	now := nsOf(nfsserver.Now())
 	f.table.Keep(id, func(k *pathtree.Kept) {
 		k.Mask &^= pathtree.KeptMtime
 		k.MtimeMin, k.CtimeMin = now, now

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"syscall"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/adapters/internal/pathtree"
@@ -48,7 +47,7 @@ func (f *FS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string, to nf
 	}
 	f.touched(src.id)
 	f.touched(dst.id)
-	now := time.Now().UnixNano()
+	now := nsOf(nfsserver.Now())
 	f.table.Keep(o.id, func(k *pathtree.Kept) { k.CtimeMin = now })
 	return nil
 }

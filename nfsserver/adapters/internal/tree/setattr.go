@@ -4,7 +4,6 @@ package tree
 
 import (
 	"syscall"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/adapters/internal/pathtree"
@@ -113,8 +112,7 @@ func (f *FS) give(o *object, want *nfsserver.Attr, times bool) error {
 		}
 	}
 	if times {
-		at, mt := time.Unix(want.Atime.Sec, int64(want.Atime.Nsec)), time.Unix(want.Mtime.Sec, int64(want.Mtime.Nsec))
-		if err := f.b.Chtimes(o.path, at, mt); err != nil && !unsupported(err) {
+		if err := f.b.Chtimes(o.path, goTime(want.Atime), goTime(want.Mtime)); err != nil && !unsupported(err) {
 			return err
 		}
 	}
@@ -125,7 +123,7 @@ func (f *FS) give(o *object, want *nfsserver.Attr, times bool) error {
 // set, too.
 func (f *FS) keep(o *object, want *nfsserver.Attr, mtime bool) {
 	have := f.base(o.id, o.path, o.info)
-	now := time.Now().UnixNano()
+	now := nsOf(nfsserver.Now())
 	f.table.Keep(o.id, func(k *pathtree.Kept) {
 		k.Mask &= pathtree.KeptMtime
 		if have.Mode != want.Mode {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/adapters"
@@ -71,7 +70,7 @@ func New(b Backend, k Kind, o adapters.Options) (*FS, error) {
 	if !top.IsDir() {
 		return nil, syscall.ENOTDIR
 	}
-	f := &FS{b: b, kind: k, ro: o.ReadOnly || k.Fixed, owner: nfsserver.Self(), began: time.Now().UnixNano()}
+	f := &FS{b: b, kind: k, ro: o.ReadOnly || k.Fixed, owner: nfsserver.Self(), began: nsOf(nfsserver.Now())}
 	if o.Owner != nil {
 		f.owner = *o.Owner
 	}
