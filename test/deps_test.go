@@ -52,6 +52,7 @@ var exactly = map[string][]string{
 	"rnic":                        {"internal/tally", "rnic/internal/stagsource"},
 	"rnic/iwarp/core":             {"rnic", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
 	"rnic/iwarp":                  {"internal/lead", "internal/tally", "internal/wait", "rnic", "rnic/internal/rxwait", "rnic/iwarp/core", "rnic/iwarp/ddp", "rnic/iwarp/mpa", "rnic/iwarp/rdmap", "rnic/iwarp/term"},
+	"rnic/rconn":                  {"rnic"},
 	"rnic/roce/mad":               nil,
 	"rnic/roce/packet":            {"rnic/internal/crcieee"},
 	"rnic/roce/core":              {"internal/tally", "rnic", "rnic/roce/packet"},
@@ -307,7 +308,7 @@ func TestCoreDoesNoIO(t *testing.T) {
 // code above them do not.
 func TestProviderIsChosenAbove(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.name != "rnic" && !in(p.name, "rpcrdma", "transport", "chunks", "xdr") {
+		if p.name != "rnic" && p.name != "rnic/rconn" && !in(p.name, "rpcrdma", "transport", "chunks", "xdr") {
 			continue
 		}
 		for _, i := range p.ours {

@@ -19,6 +19,7 @@ var lockFolders = []string{"rnic/", "rpcrdma/", "transport/"}
 var passesLock = map[string]string{
 	"rnic/provider_qp.go Return":            "the end of Borrow, and a lock by another name",
 	"transport/internal/ktls/conn.go alert": "takes the lock by TryLock",
+	"rnic/rconn/send.go tryUpdate":          "takes the lock by TryLock",
 	"rnic/iwarp/receiver.go release":        "aim takes the lock of the memory that a read places in",
 }
 
