@@ -18,7 +18,6 @@ type side struct {
 
 	toSend, sent int // bytes of this side's stream
 	got          int // bytes of the other's stream
-	ended        bool
 }
 
 // An inFlight is a message on its way, with its data.

@@ -25,15 +25,16 @@ type outbound struct {
 	data    [dataRecords]record
 	control [controlRecords]record
 	end     record
-	counts  [2]struct{ posted, done uint32 } // by class
-	waits   bool                             // a Write waits for completions
+	counts  [classes]struct{ posted, done uint32 } // by class
+	waits   bool                                   // a Write waits for completions
 }
 
 // The classes, two bits in a completion's ID; the others are the record's number.
 const (
-	classData = iota
+	classEnd = iota
+	classData
 	classControl
-	classEnd
+	classes
 )
 
 // A record is one message's memory, in use by the provider.
