@@ -26,6 +26,10 @@ const (
 	owners
 )
 
+// isLoop reports whether the receive loop has the right. Callers can want the right as soon as the
+// loop has it again, before the loop has seen that.
+func (o owner) isLoop() bool { return o == ownerLoop || o == ownerWanted }
+
 // nextOwners[o] holds the owners that can follow o, as drawn at receiveRight.
 var nextOwners = [owners][]owner{
 	ownerLoop:     {ownerWanted},
@@ -190,7 +194,7 @@ func (s *stream) park() {
 	r := &s.right
 	tick := r.startTick()
 	defer tick.Stop()
-	for last := r.moment(); r.owner() != ownerLoop; {
+	for last := r.moment(); !r.owner().isLoop(); {
 		due := false
 		select {
 		case <-r.wake:
@@ -208,7 +212,7 @@ func (s *stream) park() {
 
 // regain gives the right to the receive loop, from a caller if one has it.
 func (s *stream) regain() {
-	for r := &s.right; r.owner() != ownerLoop; {
+	for r := &s.right; !r.owner().isLoop(); {
 		if !r.reclaim() && r.recall() {
 			s.interruptCaller()
 		}
@@ -221,7 +225,7 @@ func (s *stream) regain() {
 func (s *stream) interruptCaller() {
 	r := &s.right
 	r.slow.Start()
-	for r.owner() != ownerLoop {
+	for !r.owner().isLoop() {
 		s.link.conn().SetReadDeadline(past)
 		r.tick.Reset(parkTick)
 		select {

@@ -85,3 +85,22 @@ func TestReceiveRightMoment(t *testing.T) {
 		t.Error("the second caller has the moment of the first")
 	}
 }
+
+// TestReceiveRightWantedAgain: a parked loop runs although a caller already wants the right which
+// the loop has just got back.
+func TestReceiveRightWantedAgain(t *testing.T) {
+	for _, end := range []func(*receiveRight){
+		func(r *receiveRight) { r.release(true) },              // its read failed
+		func(r *receiveRight) { r.recall(); r.release(false) }, // the loop has recalled it
+	} {
+		s := new(stream)
+		s.right.init()
+		s.right.now.Store(uint64(ownerCaller))
+		end(&s.right)
+		if s.right.take() || !s.right.wanted() {
+			t.Fatalf("owner %d, want %d", s.right.owner(), ownerWanted)
+		}
+		s.park()
+		s.regain()
+	}
+}
