@@ -59,7 +59,7 @@ func (b *Broadcast) call(ctx context.Context, pc broadcastSocket, p *Proc, args 
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = pc.SetReadDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { _ = pc.SetReadDeadline(past) })()
 	wait := b.Resend
 	setDefault(&wait, time.Second)
 	buf := make([]byte, datagramSpace)

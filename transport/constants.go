@@ -4,6 +4,9 @@ package transport
 
 import "time"
 
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
 // Calls and their goroutines.
 const (
 	defaultWorkers = 64 // ServerConfig.Workers: more than the disks of most servers do at a time

@@ -145,7 +145,7 @@ func (u *udpSocket) inputWaits(*Call) bool { return true }
 
 // drain takes no further calls and returns when all taken ones have been answered.
 func (u *udpSocket) drain() {
-	_ = u.pc.SetReadDeadline(time.Unix(1, 0)) // an error: the socket is closed
+	_ = u.pc.SetReadDeadline(past) // an error: the socket is closed
 	<-u.done
 }
 

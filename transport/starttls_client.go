@@ -26,7 +26,7 @@ const (
 // secure makes a TLS session on a new connection by handshake. The error is handshake's, or ctx's.
 func secure(ctx context.Context, nc net.Conn, handshake func() (*tlsStream, error)) (*tlsStream, error) {
 	nc.SetDeadline(time.Now().Add(handshakeTimeout))
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(past) })
 	stream, err := handshake()
 	if !stop() && err == nil { // the deadline possibly changes later
 		err = ctx.Err()

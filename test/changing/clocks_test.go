@@ -122,7 +122,7 @@ var wallClock = map[string]string{
 	"rnic/iwarp/link.go":              "a deadline that has passed, by any clock",
 	"transport/gss/client.go":         "the end of a context is that of its ticket, by the wall",
 	"transport/gss/table.go":          "a clock that is set ahead ends idle contexts early, and their clients make new ones",
-	"transport/starttls_client.go":    "a deadline that has passed, by any clock",
+	"transport/constants.go":          "a deadline that has passed, by any clock",
 	"cmd/nfsrdmad/program/clients.go": "when a certificate expires",
 	"transport/gss/krb5/ccache.go":    "times of tickets",
 	"transport/gss/krb5/keytab.go":    "times of keys",
