@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A slowDisk runs other calls in each Sync.
+// A slowDisk runs meanwhile once, at the start of the next Sync.
 type slowDisk struct {
 	nfsserver.FS
 	meanwhile atomic.Pointer[func()]

@@ -200,7 +200,7 @@ func (l *udpClientConn) roundTrip(ctx context.Context, k *outCall) error {
 	return err
 }
 
-// datagram returns the encoded call, with its items in place.
+// datagram returns the encoded call with its items inserted at their offsets.
 func (k *outCall) datagram() []byte {
 	if len(k.enc.Items()) == 0 {
 		return k.enc.Bytes()

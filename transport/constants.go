@@ -102,7 +102,8 @@ const (
 	idleScan   = time.Second
 	minLeaving = 16 // most connections being closed at a time, or MaxConns/4 if more
 
-	// hostBits6 is the IPv6 prefix that counts as one host. 64: a link has that many.
+	// hostBits6 is the prefix length, in bits, of IPv6 addresses counted as one host. 64: the
+	// prefix length of a link.
 	hostBits6 = 64
 
 	// defaultHalf is ServerConfig.HalfTimeout. In each HalfTimeout a client must read leastTaken

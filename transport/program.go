@@ -31,9 +31,10 @@ type Procedure struct {
 	// calls of the connection wait until Run calls Busy or returns. Without Inline a call counts as
 	// busy before Run.
 	Inline bool
-	// Lane returns the index in Program.Lanes of the file system that the call may wait for; -1:
-	// none. It runs on the receiving goroutine, must not wait, and leaves c.Args unchanged for Run
-	// (it reads a copy). Run waits for nothing in another lane. nil: -1.
+	// Lane returns the call's lane, an index in Program.Lanes: the call may wait for this file
+	// system, and Run MUST NOT wait for another. -1: for none. Lane runs on the receiving
+	// goroutine and must not wait. It decodes a copy of c.Args, because Run needs c.Args
+	// unchanged. nil: -1 for all calls.
 	Lane func(c *Call) int
 	// Busy encodes results in c.Res that make the client retry later, for a call that has done
 	// nothing because the running calls in its lane do not end. nil: such calls keep waiting.

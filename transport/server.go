@@ -23,9 +23,9 @@ import (
 // ServerConfig configures a Server. The zero value suits most programs.
 type ServerConfig struct {
 	Workers int // limit of concurrent calls for one connection and lane; 0: 64
-	// MaxWorkers limits the concurrent calls on all connections, and thus roughly the threads for
-	// procedures that wait for disks. A lane can use half of the workers, one client half of the
-	// lane's. 0: 256, or fewer, but at least 64, if Budget has less than 1 MiB for each.
+	// MaxWorkers limits the concurrent calls on all connections, and thus roughly the threads in
+	// disk waits. One lane among several can use about half the workers, and one client about half
+	// the lane's. 0: one for each MiB of Budget, but at least 64 and at most 256.
 	MaxWorkers int
 	MaxRecord  int // largest TCP record, in bytes; 0: 2 MiB
 	// MaxConns limits the connections; 0: 1024. A new connection above the limit replaces one

@@ -81,8 +81,8 @@ var tlsFailureTexts = [tlsFailures]string{
 	TLSPeerLeft:    "it ended the connection after it got this client's certificate, and gave no reason",
 }
 
-// A TLSError means that a client has no TLS session with the server, and has sent it no call. It
-// wraps an *AuthError, too, because a failed handshake is reported like a refusal by AUTH_ERROR
+// A TLSError means no usable TLS session with the server: the client has sent no call but probes.
+// It wraps an *AuthError, too, because a failed handshake is reported like a refusal by AUTH_ERROR
 // (RFC 9289 §4.1).
 type TLSError struct {
 	Failure TLSFailure

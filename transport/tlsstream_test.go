@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A tapConn keeps the written bytes. After limit bytes, if not zero, each second write meets its
-// deadline in the middle.
+// A tapConn keeps the written bytes. With a nonzero limit, the first, third, fifth … Write writes
+// at most limit bytes and returns os.ErrDeadlineExceeded.
 type tapConn struct {
 	net.Conn
 	wrote []byte

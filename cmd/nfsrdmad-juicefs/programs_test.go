@@ -172,8 +172,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		// No other worker renames it from here. The second server reports it as missing if the
-		// first has renamed it and died before its reply, and another worker has it by now.
+		// From here only this worker renames the token. The second server reports ErrNotExist if
+		// the first renamed it and died before its reply, and another worker has taken it since.
 		if err := os.Rename(mine, free); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -43,7 +43,7 @@ func (c *Counter) Note(paid bool) {
 	}
 }
 
-// Pass counts a time at which the mechanism did not act.
+// Pass counts one case in which the mechanism did not act.
 func (c *Counter) Pass() { c.passed.Add(1) }
 
 // Counts returns the counts, each as of some moment during the call.

@@ -1,8 +1,8 @@
-// Opens repeated by the kernel: after ESTALE it walks the path once more, and not a third time.
+// Repeated opens: after ESTALE the kernel walks the path a second time, but not a third time.
 //
 // The file found by the second walk counts as open until its open arrives, so a removal in between
-// only hides the file. Only the thread number identifies the second walk. In another PID namespace
-// threads may have no number here or share a number. Then an open may fail needlessly with ESTALE.
+// only hides the file. Only the thread number identifies the second walk. Threads in another PID
+// namespace may have no number here, or share one. Then an open may fail needlessly with ESTALE.
 
 package fusefs
 

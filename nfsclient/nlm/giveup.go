@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// The effect of a call without an answer is unknown. So no other call about its owner starts until
-// an UNLOCK is answered (callUntilAnswered): a late call would release newer locks. A soft mount's
-// program must not wait for this UNLOCK. So its waiting call fails as soon as another call about
-// the owner is given up.
+// The effect of an unanswered call is unknown: it may arrive late, and then release newer locks. So
+// no other call about its owner starts until an UNLOCK is answered (callUntilAnswered). A program
+// on a soft mount must not wait for this UNLOCK. So its waiting call fails as soon as another call
+// about the owner is given up.
 
 // A giveUp signals the next given-up call about an owner.
 type giveUp struct {

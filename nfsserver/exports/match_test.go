@@ -250,8 +250,8 @@ func TestNamesThatAreAddresses(t *testing.T) {
 	}
 }
 
-// TestHostsAreAskedTogether: an export's hosts are looked up concurrently, up to the limit, not one
-// at each attempt of the client.
+// TestHostsAreAskedTogether: each attempt by a client looks up as many hosts concurrently as
+// lookupsMost allows, not one.
 func TestHostsAreAskedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{}}

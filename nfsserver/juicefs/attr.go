@@ -86,7 +86,8 @@ func (f *FS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) er
 	return f.apply(n, &set)
 }
 
-// apply sets the attributes in s except the size. With a new owner s includes the mode.
+// apply sets the attributes in s except the size. If the caller sets an owner or group in s, it
+// sets the mode, too.
 func (f *FS) apply(n *inode, s *nfsserver.SetAttr) error {
 	if s.HasTimes() && n.attr.Type == nfsserver.TypeReg {
 		f.files.settle(n.ino) // a later commit would set the time of its write

@@ -71,7 +71,8 @@ func (t *files) askRoot(a *meta.Attr) syscall.Errno {
 	return t.m.SetAttr(system, rootIno, 0, 0, a)
 }
 
-// rawRoot is raw for the root.
+// rawRoot returns the root's attributes from the metadata. Concurrent callers share a query. The
+// error is ErrBusy if JuiceFS has invented the attributes.
 func (t *files) rawRoot() (meta.Attr, error) {
 	a, no := t.root.get(t.askRoot)
 	switch {

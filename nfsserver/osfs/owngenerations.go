@@ -61,7 +61,8 @@ func (t *identities) get(k inodeKey) identity {
 	return t.known[k]
 }
 
-// replace sets the identity of k to e, if its generation is still old (0: none), and reports that.
+// replace sets k's identity to e if the known generation is still old (0: none), and reports
+// whether it did.
 func (t *identities) replace(k inodeKey, old uint64, e identity) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -246,8 +246,8 @@ func (n *node) holdDeferred() bool {
 	return false
 }
 
-// dropDeferred undoes holdDeferred. The budget counts each node once, from its first reply to its
-// last, in any order of the two calls.
+// dropDeferred undoes holdDeferred. The budget counts a node once while at least one reply will
+// read it, however holdDeferred and dropDeferred interleave.
 func (n *node) dropDeferred() {
 	if n.deferredReads.Add(-1) == 0 {
 		shared.deferredReads.Add(-1)
@@ -263,7 +263,8 @@ type deferredRead struct {
 
 var deferredReads = sync.Pool{New: func() any { return new(deferredRead) }}
 
-// ReadAt implements mem.DeferredRead. An offset beyond the end returns io.EOF.
+// ReadAt implements mem.DeferredRead. A read past the end returns the bytes before the end, and
+// io.EOF.
 func (l *deferredRead) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < len(p); {
 		k, err := eintr.RetryN(func() (int, error) { return unix.Pread(l.fd, p[done:], off+int64(done)) })

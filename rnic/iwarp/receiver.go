@@ -266,7 +266,7 @@ func (r *receiver) release(n int, idle bool) {
 	if idle && r.r == r.w {
 		r.giveBack()
 	}
-	// The woken goroutine needs this processor: its next post is the cause of the next input.
+	// Yield the processor to the woken goroutine: the next input follows from its next post.
 	if idle && r.woken {
 		r.woken = false
 		runtime.Gosched()

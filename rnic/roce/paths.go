@@ -33,8 +33,8 @@ type path struct {
 	most int // path MTU; 0: none was learned
 	// until is most's expiry; a request does not extend it, because anybody can forge one.
 	until core.Instant
-	// refused is nonzero if the peer's last request was refused for its path MTU; it is the expiry
-	// of that refusal.
+	// refused is the expiry of a refusal for the path MTU; 0: none. Until then equal requests are
+	// accepted. A request for a permitted path MTU clears refused.
 	refused core.Instant
 }
 

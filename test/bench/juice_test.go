@@ -1,5 +1,5 @@
-// JuiceFS's groups, without a volume: the figures from processes, Redis and perf, the work on a
-// directory, and calls to our own server.
+// Tests for the measurement groups on JuiceFS. They need no volume: figures from processes, Redis
+// and perf, the work on a directory, and calls to our own server.
 
 package main
 

@@ -24,7 +24,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// program is nfsrdmad, and client nfsrdma, built for the suite with clocks that it can set.
+// program and client are the paths of nfsrdmad and nfsrdma, built with clocks set by the tests.
 var program, client string
 
 func TestMain(m *testing.M) {

@@ -26,8 +26,8 @@ const (
 	secondGroup = 4243
 )
 
-// stepLimit is how long one command line may take on a busy machine, and limits bound its use of
-// the machine: a tree copied into itself has no end.
+// stepLimit bounds the time for one command line on a busy machine. The limits bound its CPU time
+// and memory, because a tree copied into itself has no end.
 const (
 	stepLimit = 4 * time.Minute
 	limits    = "ulimit -t 30; ulimit -v 6000000\n"

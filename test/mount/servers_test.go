@@ -206,8 +206,8 @@ func TestCommandsPassDeadServers(t *testing.T) {
 	}
 }
 
-// TestServersOfTwoVolumes are refused at mount time, whichever is found first, and so is a server
-// that is not in the list.
+// TestServersOfTwoVolumes: a mount from servers with two volumes is refused, whichever is found
+// first. With both servers down, the error names both.
 func TestServersOfTwoVolumes(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -56,7 +56,7 @@ var pattern = func() (b [4093 + 256]byte) {
 	return b
 }()
 
-// fill makes the content of the part-th opaque of a call.
+// fill fills b with the test pattern for one part in a call; xid and part determine it.
 func fill(b []byte, xid uint32, part int) {
 	for seed := (xid*31 + uint32(part)*7) % 256; len(b) > 0; {
 		b = b[copy(b, pattern[seed:seed+4093]):]

@@ -29,7 +29,7 @@ type stream struct {
 	send    []byte // of the Send that is on its way
 }
 
-// feed parses the units that b completes.
+// feed appends b to the stream, and parses each FPDU now complete. It calls each for the segment.
 func (s *stream) feed(b []byte, each func(*segment) error) error {
 	s.buf = append(s.buf, b...)
 	for {

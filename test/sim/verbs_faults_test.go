@@ -46,8 +46,8 @@ func (p *peer) wantTold() {
 	}
 }
 
-// planForgery may choose a Read by p that is answered, before it has been requested, by an attacker
-// that knows where it goes.
+// planForgery may choose a Read from p's script. An attacker with knowledge of the Read's sink
+// answers it before p requests it.
 func (w *verbsWorld) planForgery(p *peer) {
 	rng := newRand(w.seed, purposeForgery+uint64(p.side))
 	if rng.IntN(4) > 0 || w.peers[p.side].dev.Caps().MaxORD == 0 || p.markers {

@@ -79,7 +79,7 @@ var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 
 
 var offsets = []uint64{0, 1, 4095, 1<<20 + 3, 1<<33 + 7}
 
-// randomBytes is n bytes that no other seed has.
+// randomBytes returns n pseudorandom bytes, determined by seed.
 func randomBytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	var key [32]byte

@@ -193,7 +193,8 @@ func change(t *testing.T, capture []byte, edit func(dir int, ulpdu []byte) bool)
 	return nil
 }
 
-// rpcAt finds the n-th Send of one side, and its transport header in it.
+// rpcAt returns a function for all units in order. At the n-th Send from side want it edits the
+// transport header and returns true.
 func rpcAt(want, n int, edit func(header []byte)) func(int, []byte) bool {
 	return func(dir int, u []byte) bool {
 		if s, err := parseDDP(u); err != nil || dir != want || s.tagged || s.op == opReadRequest || s.mo != 0 {

@@ -118,7 +118,8 @@ func encode(values ...any) []byte {
 
 const xid = 0x1234
 
-// callWith has a Read chunk of 100 bytes and a Write chunk of two segments.
+// callWith sends a call with a Read chunk (100 bytes) and a Write chunk in two segments (50 bytes
+// each).
 func (t *talk) callWith() {
 	t.send(0, opSend, 0, xid, 1, 32, 0,
 		1, 80, 0xaa, 100, uint64(0x7000), 0,

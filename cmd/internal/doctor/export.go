@@ -85,8 +85,8 @@ func checkSpace(ctx context.Context, cu *checkup) Finding {
 	return ok("%s", text)
 }
 
-// checkWho asks for this user's rights in the export's root. Without a file made by this user, the
-// server's view of the identity is a guess.
+// checkWho calls ACCESS for this user's rights in the export's root. The check makes no file, so it
+// only guesses how the server maps the user.
 func checkWho(ctx context.Context, cu *checkup) Finding {
 	attr, err := cu.nfs.Getattr(ctx, cu.root)
 	if err != nil {

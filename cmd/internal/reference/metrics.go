@@ -1,4 +1,4 @@
-// The page of metrics, from what a server registers.
+// The reference page of metrics, generated from those registered by a server.
 
 package reference
 

@@ -150,7 +150,7 @@ func (i *initiator) failed(err error) error {
 	return err
 }
 
-// reasons collects why places cannot be used.
+// reasons collects the errors from a user's places, and whether credentials there have expired.
 type reasons struct {
 	errs    []error
 	expired bool

@@ -149,7 +149,8 @@ func TestContinuationDamaged(t *testing.T) {
 	}
 }
 
-// TestContinuationRevoked: a region revoked within such a segment gets no further byte.
+// TestContinuationRevoked: a region revoked in the middle of a Write's second segment gets no
+// further byte.
 func TestContinuationRevoked(t *testing.T) {
 	s := crcScript(t, rnic.CRCOn)
 	mem, data := make([]byte, 3*bigLen), bytes.Repeat([]byte{7}, 3*bigLen)

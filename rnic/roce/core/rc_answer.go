@@ -205,7 +205,7 @@ func (qp *QP) readData(a *answer, b []byte) (n int) {
 			qp.res.push(answer{op: packet.OpAck, psn: psn, syndrome: packet.NAK(packet.NAKRemoteAccess)})
 			return 0
 		}
-		// A known tail has a multiple of 256 bytes, so no pad follows.
+		// CopyTail computes the CRC only for multiples of 256 bytes. Then no pad follows the tail.
 		qp.out.tail = packet.CopyTail(b[n:], src)
 		n += size
 		qp.q.Return(mr)

@@ -227,7 +227,8 @@ func (f frame) header(t testing.TB) (packet.Header, []byte) {
 	return h, payload
 }
 
-// put puts a packet without ICRC on the wire.
+// put returns the frame for a packet, with IP and UDP headers and the ICRC. transport is the packet
+// from its BTH on, without ICRC.
 func put(src, dst netip.Addr, port uint16, transport []byte) frame {
 	length := packet.UDPLen + len(transport) + packet.ICRCLen
 	network := make([]byte, packet.GRHLen+packet.UDPLen)

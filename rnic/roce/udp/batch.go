@@ -57,7 +57,7 @@ type gsoMessage struct {
 	closed   bool // the last packet is shorter, so no more can join
 }
 
-// A message's limits: packets since Linux 4.18, and bytes by UDP.
+// Limits for one message: packets as Linux takes since 4.18, and bytes as a UDP datagram takes.
 const (
 	maxJoined      = 64
 	maxJoinedBytes = 65_000

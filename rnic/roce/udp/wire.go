@@ -49,9 +49,9 @@ type Wire interface {
 
 // A Receiver receives packets in batches.
 type Receiver interface {
-	// Receive waits for packets and returns their number. spin permits spinning before it sleeps,
-	// if processors are idle. Packet returns one of them, valid until the next call of either;
-	// good means a valid ICRC.
+	// Receive waits for packets and returns their number. spin permits it to spin before it sleeps,
+	// if processors are idle. Packet returns packet i, valid until the next Receive or Packet.
+	// good: the ICRC is valid.
 	Receive(spin bool) (n int, err error)
 	Packet(i int) (network, datagram []byte, good bool)
 

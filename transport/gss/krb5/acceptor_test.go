@@ -185,7 +185,7 @@ func TestAcceptPieces(t *testing.T) {
 	}
 }
 
-// TestReplay: an AP-REQ is accepted once, also by concurrent acceptors of the same service.
+// TestReplay: an acceptor accepts an AP-REQ once. The second gets KRB_AP_ERR_REPEAT and a reply.
 func TestReplay(t *testing.T) {
 	a, _ := testAcceptor(t, "")
 	token := newForgery(t, AES256SHA2).token()

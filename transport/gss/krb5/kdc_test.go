@@ -147,7 +147,8 @@ func onlyVersion(t *testing.T, keytab string, version uint32) []byte {
 	return out
 }
 
-// TestKDCRefuses: errors of the KDC name the cure.
+// TestKDCRefuses: a failure at or before the KDC returns a *gss.Error, which names the cause or the
+// cure.
 func TestKDCRefuses(t *testing.T) {
 	r := newRealm(t)
 	stale := r.Keytab("nfs/localhost")

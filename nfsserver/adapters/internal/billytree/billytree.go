@@ -37,7 +37,7 @@ type Filesystem[F File, E interface{ Name() string }] interface {
 	Readlink(link string) (string, error)
 }
 
-// A Version has what the versions do not share.
+// A Version has the differences between the versions of go-billy.
 type Version struct {
 	ReadOnly, NotSupported, CrossedBoundary error // its errors
 	// FollowsLinks: Remove and Rename act on the object that a symbolic link leads to. The FS then
