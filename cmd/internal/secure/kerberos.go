@@ -4,6 +4,7 @@ package secure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -94,7 +95,10 @@ func (e *TicketError) Error() string {
 	if e.Expired {
 		return fmt.Sprintf("the Kerberos tickets of uid %d have expired: run kinit as that user (%v)", e.UID, e.Err)
 	}
-	return fmt.Sprintf("uid %d has no usable Kerberos ticket: run kinit as that user (%v)", e.UID, e.Err)
+	if errors.Is(e.Err, ccache.ErrNone) {
+		return fmt.Sprintf("uid %d has no usable Kerberos ticket: run kinit as that user (%v)", e.UID, e.Err)
+	}
+	return fmt.Sprintf("no Kerberos ticket for the server can be had for uid %d: %v", e.UID, e.Err)
 }
 
 // Is matches the error of system calls. The reason is not unwrapped: an errno in it, such as

@@ -21,6 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // An Unreachable is the error of a server that could not be reached or did not answer. A retry may
@@ -230,7 +231,7 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: the server does not let this host mount it (%v): %s", s.Name(t), refused.Status, letIn(ctx, c, t, reserved))
 	case errors.As(err, &auth):
-		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, uidCure(t, reserved))
+		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, uidCure(t, auth.Stat, reserved))
 	}
 	return s.explainSilence(t, "mount", l, err)
 }
@@ -252,12 +253,15 @@ func flavorCure(e *nfsclient.FlavorError) string {
 }
 
 // uidCure returns the advice about a server that rejects a call's credentials.
-func uidCure(t nfsclient.Target, reserved bool) string {
+func uidCure(t nfsclient.Target, stat oncrpc.AuthStat, reserved bool) string {
 	cure := "a server that an ordinary user runs accepts root and that user only, unless it has --trust-local"
+	if stat == oncrpc.AuthTooWeak {
+		cure = "its log says what it demands: xprtsec=tls, xprtsec=mtls or sec=krb5, or a certificate with another name"
+	}
 	if t.Transport == nfsclient.TCP && !reserved {
 		cure += "; one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"
 	}
-	return cure + "; or it demands sec=krb5 or xprtsec=tls: its log says which"
+	return cure
 }
 
 // letIn returns the advice about a server that refuses this host's mount.

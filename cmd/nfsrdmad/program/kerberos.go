@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func (k *kerberos) start() error {
 		logrus.Warnf("keytab %s has no key of a principal nfs/HOST, which clients ask for: add one with kadmin (ktadd nfs/HOST)", file)
 	}
 	s.users = idmap.New(k.rules())
-	s.flavor.server.Store(gss.NewServer(gss.ServerConfig{Acceptor: acceptor, Map: userOf(s.users), Logger: logto.Standard}))
+	s.flavor.server.Store(gss.NewServer(gss.ServerConfig{Acceptor: acceptor, Map: userOf(s.users, logto.Standard), Logger: logto.Standard}))
 	return nil
 }
 
@@ -142,13 +143,17 @@ func acceptable(entries []krb5.KeytabEntry, only string) (names []string) {
 }
 
 // userOf returns a function that finds the user of a principal, for a new context.
-func userOf(users *idmap.Map) func(principal string) (transport.Cred, bool) {
+func userOf(users *idmap.Map, logger *slog.Logger) func(principal string) (transport.Cred, bool) {
 	var log transport.RateLog
-	log.Logger = logto.Standard
+	log.Logger = logger
 	return func(principal string) (transport.Cred, bool) {
 		id, err := users.Identity(principal)
-		if err != nil && !errors.Is(err, idmap.ErrRefused) {
+		switch {
+		case errors.Is(err, idmap.ErrRefused): // the flavor logs it
+		case err != nil:
 			log.Warn("the user of a principal cannot be looked up, so its context is refused", "principal", principal, "error", err)
+		case id.UID == idmap.Anonymous:
+			log.Warn("a principal has no user here, so it acts as the anonymous user: add the user, or see --idmap, and mount again", "principal", principal)
 		}
 		return transport.Cred{UID: id.UID, GID: id.GID, GIDs: id.GIDs}, err == nil
 	}

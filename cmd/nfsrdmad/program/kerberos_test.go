@@ -5,6 +5,7 @@ package program
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/top"
+	"github.com/nfsrdma/nfsrdma/nfsserver/idmap"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/machine/realm"
@@ -90,6 +92,25 @@ func TestServeKerberos(t *testing.T) {
 	put(t, table, "alice\n")
 	if _, err := run(context.Background(), "reload", "--control", socket); err == nil || !strings.Contains(err.Error(), "idmap:1:1: ") {
 		t.Errorf("reload with a mistake: %v, want its place", err)
+	}
+}
+
+// TestPrincipalWithoutUser: the log names a principal that acts as the anonymous user.
+func TestPrincipalWithoutUser(t *testing.T) {
+	var out strings.Builder
+	find := userOf(idmap.New(idmap.Config{Realms: []string{"R"}, Lookup: func(name string) (idmap.Identity, error) {
+		if name == "alice" {
+			return idmap.Identity{UID: 1000}, nil
+		}
+		return idmap.Identity{}, idmap.ErrNoUser
+	}}), slog.New(slog.NewTextHandler(&out, nil)))
+	for principal, want := range map[string]uint32{"alice@R": 1000, "carol@R": idmap.Anonymous} {
+		if got, ok := find(principal); got.UID != want || !ok {
+			t.Errorf("%s is uid %d, %v, want %d", principal, got.UID, ok, want)
+		}
+	}
+	if got, want := out.String(), "acts as the anonymous user: add the user, or see --idmap, and mount again\" principal=carol@R\n"; strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, want) {
+		t.Errorf("logged %q, want one line that ends in %q", got, want)
 	}
 }
 
