@@ -103,7 +103,7 @@ var exactly = map[string][]string{
 	"cmd/internal/protocols": {"xdr/mount3", "xdr/nfs3", "xdr/nfsacl3", "xdr/nlm4", "xdr/nsm", "xdr/rpcbind"},
 	"cmd/internal/text":      {"nfsclient", "xdr/nfs3"},
 	"cmd/internal/bench":     {"cmd/internal/child", "cmd/internal/text", "nfsclient", "rnic", "rnic/iwarp", "rnic/roce", "rnic/roce/packet", "rnic/roce/udp", "xdr/nfs3"},
-	"cmd/internal/session":   {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/rights", "cmd/internal/secure", "cmd/internal/text", "nfsclient", "rnic", "transport", "xdr/nfs3"},
+	"cmd/internal/session":   {"cmd/internal/cli", "cmd/internal/portprobe", "cmd/internal/rights", "cmd/internal/secure", "cmd/internal/text", "nfsclient", "rnic", "transport", "xdr/nfs3", "xdr/oncrpc"},
 	"cmd/internal/mountctl":  nil,
 	"cmd/internal/mountopt":  {"cmd/internal/cli", "cmd/internal/secure", "internal/similar", "nfsclient", "rnic", "transport"},
 	"cmd/internal/secure":    {"cmd/internal/ccache", "nfsclient", "transport", "transport/certs", "transport/gss", "transport/gss/krb5", "xdr/oncrpc"},

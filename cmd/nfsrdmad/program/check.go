@@ -307,7 +307,7 @@ func rightsWords(o *exports.Options) string {
 	default:
 		s += fmt.Sprintf(", root acts as %d:%d", o.AnonUID, o.AnonGID)
 	}
-	if o.Secure {
+	if o.Secure && !proven(&o.Security) {
 		s += ", over TCP only from ports below 1024"
 	}
 	return s + securityWords(&o.Security)
