@@ -155,7 +155,7 @@ func TestCommandsWithTLS(t *testing.T) {
 	if got := nfs(t, append([]string{"ping", "-c", "1", tcp}, with...)...); !strings.Contains(got, "over tcp, tls (TLS_") {
 		t.Errorf("ping: got %q, want the cipher in it", got)
 	}
-	refused(t, []string{"ls", tcp + "/mem"}, "AUTH_TOOWEAK", "or it demands sec=krb5 or xprtsec=tls")
+	refused(t, []string{"ls", tcp + "/mem"}, "AUTH_TOOWEAK", "xprtsec=mtls or sec=krb5, or a certificate")
 	refused(t, []string{"ls", "--xprtsec", "tls", tcp + "/mem"}, "its certificate is from an unknown authority", "--cacert")
 	refused(t, []string{"ls", "--xprtsec", "tls", "--cacert", other.file("ca.pem"), tcp + "/mem"}, "unknown authority")
 	if got := nfs(t, append([]string{"cat", rdma + "/mem/file"}, with...)...); got != "secret" {
