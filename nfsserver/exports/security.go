@@ -45,7 +45,7 @@ type Security struct {
 	CertUID, CertGID uint32
 }
 
-// secWord is the about of sec=, which may stand several times in one list.
+// secWord is the subject of option sec=, the only one allowed several times in a list.
 const secWord = "sec"
 
 // flavorNames are the words of sec=.

@@ -65,5 +65,5 @@ func (d *deadline) fire() {
 	}
 }
 
-// stop removes the deadline for good.
+// stop removes the deadline.
 func (d *deadline) stop() { d.set(time.Time{}) }

@@ -191,7 +191,7 @@ func (t *table) len() int {
 
 // hostOf returns an address's host; all addresses of other networks are one host.
 func hostOf(a net.Addr) netip.Prefix {
-	const hostBits6 = 64
+	const hostBits6 = 64 // as in package transport
 	var ap netip.AddrPort
 	switch a := a.(type) {
 	case *net.TCPAddr:

@@ -59,7 +59,7 @@ func (c *checker) properties() {
 	}
 }
 
-// measureAll computes the sizes anew.
+// measureAll computes all sizes again.
 func (c *checker) measureAll() {
 	clearing := func(t *Type) { t.state = 0 }
 	for _, t := range c.all {
