@@ -1,5 +1,5 @@
 // Programs by Debian's rpcgen and libtirpc: they call a generated server, and a generated client
-// calls them, over TCP.
+// calls them, over TCP and UDP.
 
 package main
 
@@ -9,13 +9,13 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,20 +73,49 @@ func randomEverything(t *testing.T, n int) (list [][]byte) {
 	return list
 }
 
-// TestClientOfC: the generated client calls the C server.
-func TestClientOfC(t *testing.T) {
-	server := exec.Command(filepath.Join(compileC(t), "server"))
+// A peerServer serves the procedures as the C server does.
+type peerServer struct{ last atomic.Int32 }
+
+func (*peerServer) Echo(_ *transport.Call, args, res *peer.Everything) error {
+	copied := *args
+	copied.Bytes = bytes.Clone(args.Bytes)
+	*res = copied
+	return nil
+}
+
+func (*peerServer) Sum(_ *transport.Call, args peer.Matrix, res *int32) error {
+	for _, n := range args {
+		*res += n
+	}
+	return nil
+}
+
+func (*peerServer) Color(_ *transport.Call, args peer.Color, res *peer.Name) error {
+	*res = strings.ToLower(args.String())
+	return nil
+}
+
+func (s *peerServer) Next(_ *transport.Call, res *int32) error {
+	*res = s.last.Add(1)
+	return nil
+}
+
+// startC starts the C server, and returns its address.
+func startC(t *testing.T, dir, network string) string {
+	server := exec.Command(filepath.Join(dir, "server"), network)
 	server.Stderr = os.Stderr
 	_, out, end, err := machine.Start(server)
 	must.Succeed(t, err)
-	defer func() { must.Succeed(t, end()) }()
+	t.Cleanup(func() { must.Succeed(t, end()) })
 	port, err := bufio.NewReader(out).ReadString('\n')
 	must.Succeed(t, err)
-	conn, err := transport.DialTCP(t.Context(), net.JoinHostPort("127.0.0.1", strings.TrimSpace(port)), transport.ClientConfig{CallTimeout: 10 * time.Minute})
-	must.Succeed(t, err)
-	defer conn.Close()
+	return net.JoinHostPort("127.0.0.1", strings.TrimSpace(port))
+}
+
+// callEach calls each procedure by the generated client.
+func callEach(t *testing.T, conn *transport.Client, messages [][]byte) {
 	c := peer.NewPeerV1Client(conn)
-	for _, in := range randomEverything(t, 200) {
+	for _, in := range messages {
 		var args peer.Everything
 		d := xdr.NewDecoder(in)
 		args.DecodeXDR(d)
@@ -106,60 +135,54 @@ func TestClientOfC(t *testing.T) {
 		must.Equal(t, "COLOR", got, want)
 	}
 	must.Succeed(t, c.Null(t.Context()))
-}
-
-// A peerServer serves the procedures as the C server does.
-type peerServer struct{}
-
-func (peerServer) Echo(_ *transport.Call, args, res *peer.Everything) error {
-	copied := *args
-	copied.Bytes = bytes.Clone(args.Bytes)
-	*res = copied
-	return nil
-}
-
-func (peerServer) Sum(_ *transport.Call, args peer.Matrix, res *int32) error {
-	for _, n := range args {
-		*res += n
+	for i := range int32(3) {
+		got, err := c.Next(t.Context())
+		must.Succeed(t, err)
+		must.Equal(t, "NEXT", got, i+1)
 	}
-	return nil
 }
 
-func (peerServer) Color(_ *transport.Call, args peer.Color, res *peer.Name) error {
-	*res = strings.ToLower(args.String())
-	return nil
-}
-
-// TestServerOfC: the C client calls the generated server.
-func TestServerOfC(t *testing.T) {
+// TestClientOfC: the generated client calls the C server, over UDP also if each reply is lost once.
+func TestClientOfC(t *testing.T) {
 	dir := compileC(t)
-	server := transport.NewServer(transport.ServerConfig{}, peer.NewPeerV1Program(peerServer{}))
-	l, err := transport.Listen("127.0.0.1:0")
+	t.Run("TCP", func(t *testing.T) {
+		conn, err := transport.DialTCP(t.Context(), startC(t, dir, "tcp"), transport.ClientConfig{CallTimeout: patience})
+		must.Succeed(t, err)
+		defer conn.Close()
+		callEach(t, conn, randomEverything(t, 200))
+	})
+	t.Run("UDP", func(t *testing.T) {
+		conn, err := transport.DialUDP(t.Context(), startC(t, dir, "udp"), transport.ClientConfig{CallTimeout: patience})
+		must.Succeed(t, err)
+		defer conn.Close()
+		callEach(t, conn, randomEverything(t, 200))
+	})
+	t.Run("UDP with lost replies", func(t *testing.T) {
+		relay := newRelay(t, startC(t, dir, "udp"))
+		conn, err := transport.DialUDP(t.Context(), relay.addr(), transport.ClientConfig{Resend: lossyResend, CallTimeout: patience})
+		must.Succeed(t, err)
+		defer conn.Close()
+		callEach(t, conn, randomEverything(t, 3))
+		relay.check(t, 3+1+3+1+3)
+	})
+}
+
+// callByC runs the C client, which calls each procedure.
+func callByC(t *testing.T, dir, network, addr string, resend time.Duration, messages [][]byte) {
+	_, port, err := net.SplitHostPort(addr)
 	must.Succeed(t, err)
-	served := make(chan error, 1)
-	go func() { served <- server.ServeTCP(l) }()
-	defer func() {
-		must.Succeed(t, server.Shutdown(context.Background()))
-		<-served
-	}()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	must.Succeed(t, err)
-	messages := randomEverything(t, 200)
 	var in, want strings.Builder
 	for _, b := range messages {
 		fmt.Fprintln(&in, hex.EncodeToString(b))
 		fmt.Fprintln(&want, hex.EncodeToString(b))
 	}
-	fmt.Fprintln(&want, "-3679 dark")
-	client := exec.Command(filepath.Join(dir, "client"), port)
+	fmt.Fprint(&want, "-3679 dark\n1\n2\n3\n")
+	client := exec.Command(filepath.Join(dir, "client"), port, network, fmt.Sprint(resend.Milliseconds()))
 	client.Stdin = strings.NewReader(in.String())
 	var stderr bytes.Buffer
 	client.Stderr = &stderr
-	out, err := client.StdoutPipe()
-	must.Succeed(t, err, client.Start())
-	got, err := io.ReadAll(out)
-	must.Succeed(t, err)
-	if err := client.Wait(); err != nil {
+	got, err := client.Output()
+	if err != nil {
 		t.Fatalf("the client: %v\n%s", err, &stderr)
 	}
 	gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(want.String(), "\n")
@@ -169,4 +192,41 @@ func TestServerOfC(t *testing.T) {
 			t.Fatalf("line %d: got %s, want %s", i, line, wantLines[i])
 		}
 	}
+}
+
+// serve starts the generated server, and returns its addresses.
+func serve(t *testing.T) (tcp, udp string) {
+	server := transport.NewServer(transport.ServerConfig{}, peer.NewPeerV1Program(&peerServer{}))
+	l, err := transport.Listen("127.0.0.1:0")
+	must.Succeed(t, err)
+	socket, err := transport.ListenUDP("127.0.0.1:0")
+	must.Succeed(t, err)
+	served := make(chan error, 2)
+	go func() { served <- server.ServeTCP(l) }()
+	go func() { served <- server.ServeUDP(socket) }()
+	t.Cleanup(func() {
+		must.Succeed(t, server.Shutdown(context.Background()))
+		<-served
+		<-served
+	})
+	return l.Addr().String(), socket.LocalAddr().String()
+}
+
+// TestServerOfC: the C client calls the generated server, over UDP also if each reply is lost once.
+func TestServerOfC(t *testing.T) {
+	dir := compileC(t)
+	t.Run("TCP", func(t *testing.T) {
+		tcp, _ := serve(t)
+		callByC(t, dir, "tcp", tcp, 0, randomEverything(t, 200))
+	})
+	t.Run("UDP", func(t *testing.T) {
+		_, udp := serve(t)
+		callByC(t, dir, "udp", udp, time.Second, randomEverything(t, 200))
+	})
+	t.Run("UDP with lost replies", func(t *testing.T) {
+		_, udp := serve(t)
+		relay := newRelay(t, udp)
+		callByC(t, dir, "udp", relay.addr(), lossyResend, randomEverything(t, 3))
+		relay.check(t, 3+1+1+1+3)
+	})
 }

@@ -1,5 +1,6 @@
 /* The client by rpcgen and libtirpc: decodes each line of hexadecimal as an argument of ECHO, and writes
-   the result in the same form. In the end it calls the other procedures. */
+   the result in the same form. In the end it calls the other procedures. The arguments are the port, the
+   transport, and how many milliseconds later a call over UDP is sent again. */
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -47,8 +48,9 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in server = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(atoi(argv[1])) };
 	int fd = RPC_ANYSOCK;
-	CLIENT *c = clnttcp_create(&server, PEER_PROG, PEER_V1, &fd, 0, 0);
-	struct timeval long_time = { 600, 0 };
+	struct timeval long_time = { 600, 0 }, again = { atoi(argv[3]) / 1000, atoi(argv[3]) % 1000 * 1000 };
+	CLIENT *c = strcmp(argv[2], "udp") == 0 ? clntudp_create(&server, PEER_PROG, PEER_V1, again, &fd)
+	                                        : clnttcp_create(&server, PEER_PROG, PEER_V1, &fd, 0, 0);
 	if (c == NULL) {
 		clnt_pcreateerror("connect");
 		return 1;
@@ -67,5 +69,11 @@ int main(int argc, char **argv)
 	if (peerproc_null_1(NULL, c) == NULL)
 		fail(c, "NULL");
 	printf("%d %s\n", *sum, *text);
+	for (int i = 0; i < 3; i++) {
+		int *next = peerproc_next_1(NULL, c);
+		if (next == NULL)
+			fail(c, "NEXT");
+		printf("%d\n", *next);
+	}
 	return 0;
 }

@@ -22,6 +22,7 @@ const (
 	PEERPROC_ECHO  = 1
 	PEERPROC_SUM   = 2
 	PEERPROC_COLOR = 3
+	PEERPROC_NEXT  = 4
 )
 
 // A Color is color.
@@ -349,6 +350,7 @@ var (
 	procPeerV1Echo  = transport.Proc{Prog: PEER_PROG, Vers: PEER_V1, Proc: PEERPROC_ECHO, Name: "PEERPROC_ECHO", MaxReply: 1048576}
 	procPeerV1Sum   = transport.Proc{Prog: PEER_PROG, Vers: PEER_V1, Proc: PEERPROC_SUM, Name: "PEERPROC_SUM", MaxReply: 4}
 	procPeerV1Color = transport.Proc{Prog: PEER_PROG, Vers: PEER_V1, Proc: PEERPROC_COLOR, Name: "PEERPROC_COLOR", MaxReply: 36}
+	procPeerV1Next  = transport.Proc{Prog: PEER_PROG, Vers: PEER_V1, Proc: PEERPROC_NEXT, Name: "PEERPROC_NEXT", MaxReply: 4}
 )
 
 // Null calls PEERPROC_NULL.
@@ -379,6 +381,15 @@ func (c *PeerV1Client) Color(ctx context.Context, args Color) (Name, error) {
 	return res.v, err
 }
 
+// Next calls PEERPROC_NEXT.
+//
+// one more than the last time
+func (c *PeerV1Client) Next(ctx context.Context) (int32, error) {
+	res := new(resOfPeerV1Next)
+	err := c.c.Call(ctx, &procPeerV1Next, nil, res, nil, 0)
+	return res.v, err
+}
+
 // A PeerV1Server serves PEER_V1 of PEER_PROG. A method sets res, and runs concurrently with
 // others. args and its slices are valid until it returns, and res must not have slices of
 // args. Bytes for items come from c.Buffer. After an error other than those of transport, the
@@ -390,6 +401,10 @@ type PeerV1Server interface {
 	Sum(c *transport.Call, args Matrix, res *int32) error
 	// Color is PEERPROC_COLOR.
 	Color(c *transport.Call, args Color, res *Name) error
+	// Next is PEERPROC_NEXT.
+	//
+	// one more than the last time
+	Next(c *transport.Call, res *int32) error
 }
 
 // NewPeerV1Program returns the table of PEER_V1. The caller can change its rows, such as
@@ -405,6 +420,9 @@ func NewPeerV1Program(s PeerV1Server) *transport.Program {
 			})},
 			PEERPROC_COLOR: {Name: "PEERPROC_COLOR", Idempotent: true, Run: transport.Handle(func(c *transport.Call, args *Color, res *resOfPeerV1Color) error {
 				return s.Color(c, *args, &res.v)
+			})},
+			PEERPROC_NEXT: {Name: "PEERPROC_NEXT", Run: transport.Handle(func(c *transport.Call, _ *xdr.Void, res *resOfPeerV1Next) error {
+				return s.Next(c, &res.v)
 			})},
 		},
 	}
@@ -438,4 +456,15 @@ func (v *resOfPeerV1Color) EncodeXDR(e *xdr.Encoder) {
 
 func (v *resOfPeerV1Color) DecodeXDR(d *xdr.Decoder) {
 	v.v = d.String(MAXNAME)
+}
+
+// A resOfPeerV1Next has the result of PEERPROC_NEXT.
+type resOfPeerV1Next struct{ v int32 }
+
+func (v *resOfPeerV1Next) EncodeXDR(e *xdr.Encoder) {
+	e.Int32(v.v)
+}
+
+func (v *resOfPeerV1Next) DecodeXDR(d *xdr.Decoder) {
+	v.v = d.Int32()
 }
