@@ -19,6 +19,8 @@ type Capture struct {
 	w   *bufio.Writer
 	err error
 	id  uint16
+
+	flows uint32 // connections so far
 }
 
 // NewCapture starts a capture on w.
@@ -47,8 +49,9 @@ func (c *Capture) Close() error {
 // flow is one TCP connection in the capture.
 type flow struct {
 	c    *Capture
-	port [2]int    // the destination port of each direction
-	seq  [2]uint32 // the next byte of each direction
+	addr [2][4]byte // the destination address of each direction
+	port [2]int     // the destination port of each direction
+	seq  [2]uint32  // the next byte of each direction
 	done [2]bool
 
 	units [2]framer
@@ -61,14 +64,19 @@ const (
 	flagACK = 0x10
 )
 
-// flow opens a connection in the capture with a three-way handshake.
+// flow opens a connection in the capture with a three-way handshake. Each client has an address of
+// its own there: tshark takes a second connection between the same ports for the first one, sent
+// again, and parses nothing of it.
 func (c *Capture) flow(client, server int) *flow {
 	f := &flow{c: c, port: [2]int{ToServer: server, ToClient: client}, seq: [2]uint32{1000, 2000}}
+	f.addr[ToServer] = [4]byte{127, 0, 0, 1}
 	if c == nil {
 		return f
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.flows++
+	binary.BigEndian.PutUint32(f.addr[ToClient][:], 127<<24|1<<16|c.flows&0xffff)
 	f.packet(ToServer, flagSYN, nil)
 	f.packet(ToClient, flagSYN|flagACK, nil)
 	f.packet(ToServer, flagACK, nil)
@@ -135,7 +143,8 @@ func (f *flow) packet(d Direction, flags byte, b []byte) {
 	ip[0], ip[8], ip[9] = 0x45, 64, 6
 	binary.BigEndian.PutUint16(ip[2:], uint16(size))
 	binary.BigEndian.PutUint16(ip[4:], c.id)
-	copy(ip[12:], []byte{127, 0, 0, 1, 127, 0, 0, 1})
+	copy(ip[12:], f.addr[1-d][:])
+	copy(ip[16:], f.addr[d][:])
 	tcp := h[36:]
 	binary.BigEndian.PutUint16(tcp[0:], uint16(f.port[1-d]))
 	binary.BigEndian.PutUint16(tcp[2:], uint16(f.port[d]))
