@@ -149,7 +149,7 @@ func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opc
 			count[op]++
 		}
 	}
-	t.Logf("on the wire: %v; %d times a packet was missing", count, f.missing)
+	t.Logf("on the wire: %v; %d NAKs of a sequence error", count, f.missing)
 	for _, op := range kinds {
 		if count[op] == 0 {
 			t.Errorf("no %v in the capture", op)

@@ -113,7 +113,8 @@ func (r *runner) again(flags []string, f failure, test string) bool {
 			return false
 		}
 	}
-	lines := append([]string{"FLAKY " + test + " of " + f.pkg}, f.first(test, excerpts)...)
+	said := f.output(test)
+	lines := append([]string{"FLAKY " + test + " of " + f.pkg}, said[:min(excerpts, len(said))]...)
 	fmt.Fprintln(r.out, strings.Join(lines, "\n"))
 	r.flaky = append(r.flaky, lines...)
 	return true

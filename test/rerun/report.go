@@ -4,6 +4,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -50,43 +51,55 @@ var (
 		`|\b(corrupt\w*|NULs|acknowledged)\b`)
 )
 
-// reason returns why a failure counts at once, or "" if running its tests again decides.
+// reason returns why a failure counts at once, or "" if running its tests again decides. Tests that
+// passed may report expected harm, so only the failed ones' output counts.
 func (f failure) reason() string {
-	text := strings.Join(f.lines, "\n")
-	switch {
-	case crashed.MatchString(text):
+	if crashed.MatchString(strings.Join(f.lines, "\n")) {
 		return "a race or a crash"
-	case len(f.tests) == 0:
+	}
+	if len(f.tests) == 0 {
 		return "the package did not build or ended without a failed test"
-	case harmed.MatchString(text):
-		return "wrong or lost data"
+	}
+	for _, test := range slices.Concat(f.tests, []string{""}) {
+		if harmed.MatchString(strings.Join(f.output(test), "\n")) {
+			return "wrong or lost data"
+		}
 	}
 	return ""
 }
 
-// first returns the first lines of a failed test's output, at most n.
-func (f failure) first(test string, n int) (lines []string) {
-	verbose := false
-	for i, line := range f.lines {
-		if line == "=== RUN   "+test {
-			verbose, lines = true, nil
+// output returns a failed test's output, with that of its subtests which did not pass. The test ""
+// has the lines that precede all tests, such as those of a program.
+func (f failure) output(test string) (lines []string) {
+	passed := map[string]bool{}
+	for _, line := range f.lines {
+		if m := verdict.FindStringSubmatch(line); m != nil && m[1] != "FAIL" {
+			passed[m[2]] = true
 		}
-		if strings.HasPrefix(line, "=== ") {
+	}
+	current := ""
+	for _, line := range f.lines {
+		if m := header.FindStringSubmatch(line); m != nil {
+			current = m[1]
 			continue
 		}
-		if strings.HasPrefix(line, "--- FAIL: "+test+" ") {
-			if !verbose {
-				lines = f.lines[i+1:]
+		if m := verdict.FindStringSubmatch(line); m != nil {
+			current = m[2]
+			if current == test {
+				continue
 			}
-			break
 		}
-		lines = append(lines, line)
-	}
-	for i, line := range lines {
-		if !verbose && !strings.HasPrefix(line, " ") {
-			lines = lines[:i]
-			break
+		top, _, _ := strings.Cut(current, "/")
+		if top == test && !passed[current] && !packageVerdict.MatchString(line) {
+			lines = append(lines, line)
 		}
 	}
-	return lines[:min(n, len(lines))]
+	return lines
 }
+
+// Lines of go test that name the test whose output follows, and the package's verdict.
+var (
+	header         = regexp.MustCompile(`^=== [A-Z]+ +(\S+)`)
+	verdict        = regexp.MustCompile(`^ *--- (FAIL|PASS|SKIP): (\S+) `)
+	packageVerdict = regexp.MustCompile(`^(FAIL|PASS|ok)\b`)
+)

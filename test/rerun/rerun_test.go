@@ -32,6 +32,29 @@ FAIL
 FAIL	example.org/m/b	0.2s
 FAIL
 `
+	// parallel is the output of go test -v with subtests at the same time, of which one failed.
+	parallel = `=== RUN   TestOne
+=== RUN   TestOne/a
+=== PAUSE TestOne/a
+=== RUN   TestOne/b
+=== PAUSE TestOne/b
+=== CONT  TestOne/a
+=== CONT  TestOne/b
+    one_test.go:7: 20 records, 3 lost, as they should be
+=== NAME  TestOne/a
+    one_test.go:9: too late
+=== NAME  TestOne/b
+    one_test.go:8: done
+--- FAIL: TestOne (0.00s)
+    --- PASS: TestOne/b (0.00s)
+    --- FAIL: TestOne/a (0.00s)
+=== RUN   TestTwo
+    two_test.go:7: 4 Writes; 0 times a packet was missing
+--- PASS: TestTwo (0.00s)
+FAIL
+FAIL	example.org/m/b	0.2s
+FAIL
+`
 	unbuilt = `# example.org/m/b [example.org/m/b.test]
 b/b_test.go:3:1: syntax error
 FAIL	example.org/m/b [build failed]
@@ -48,11 +71,12 @@ func TestFailuresAreFound(t *testing.T) {
 		output string
 		want   string
 	}{
-		"plain":   {plain, "example.org/m/b [TestOne TestTwo]"},
-		"verbose": {verbose, "example.org/m/b [TestOne]"},
-		"unbuilt": {unbuilt, "example.org/m/b []"},
-		"passed":  {"ok  \texample.org/m/a\t0.1s\n", ""},
-		"cut":     {"--- FAIL: TestOne (0.00s)\n", ""},
+		"plain":    {plain, "example.org/m/b [TestOne TestTwo]"},
+		"verbose":  {verbose, "example.org/m/b [TestOne]"},
+		"parallel": {parallel, "example.org/m/b [TestOne]"},
+		"unbuilt":  {unbuilt, "example.org/m/b []"},
+		"passed":   {"ok  \texample.org/m/a\t0.1s\n", ""},
+		"cut":      {"--- FAIL: TestOne (0.00s)\n", ""},
 	} {
 		var got []string
 		for _, f := range failures(test.output) {
@@ -64,13 +88,14 @@ func TestFailuresAreFound(t *testing.T) {
 	}
 }
 
-func TestFirstLinesOfAFailure(t *testing.T) {
+func TestOutputOfAFailure(t *testing.T) {
 	for name, test := range map[string]struct{ output, test, want string }{
 		"plain, with a part": {plain, "TestOne", "    one_test.go:7: got 3, want 4|    --- FAIL: TestOne/sub (0.00s)|        one_test.go:9: too late"},
 		"plain, the second":  {plain, "TestTwo", "    two_test.go:7: got 5, want 6"},
 		"verbose":            {verbose, "TestOne", "    one_test.go:7: got 3, want 4"},
+		"parallel subtests":  {parallel, "TestOne", "    one_test.go:9: too late|    --- FAIL: TestOne/a (0.00s)"},
 	} {
-		if got := strings.Join(failures(test.output)[0].first(test.test, 12), "|"); got != test.want {
+		if got := strings.Join(failures(test.output)[0].output(test.test), "|"); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
@@ -97,6 +122,9 @@ func TestHarmIsNeverRunAgain(t *testing.T) {
 		if got := failures(with(line))[0].reason() == ""; got != want {
 			t.Errorf("%q: run again: got %t, want %t", line, got, want)
 		}
+	}
+	if why := failures(parallel)[0].reason(); why != "" {
+		t.Errorf("messages of tests that passed count as %s", why)
 	}
 	if failures(unbuilt)[0].reason() == "" {
 		t.Error("a package that does not build is run again")
