@@ -37,14 +37,13 @@ const (
 // maxPlaintext is the longest content of a record in bytes.
 const maxPlaintext = 1 << 14
 
-// maxControls limits the records in succession that carry no application data. crypto/tls has the
-// same limit.
+// maxControls limits consecutive records without application data. crypto/tls has the same limit.
 const maxControls = 16
 
 // A Conn is a TLS 1.3 connection in the kernel. It is a net.Conn, safe for concurrent use.
 //
-// Write and WriteBuffers write application data, and so does sendfile(2) by SyscallConn. If a peer
-// asks for a new key, the next Write or WriteBuffers sends it.
+// Write and WriteBuffers write application data, and so does sendfile(2) through SyscallConn. If a
+// peer asks for a new key, the next Write or WriteBuffers sends it.
 type Conn struct {
 	socket
 	suite    *suite
@@ -156,7 +155,7 @@ func (c *Conn) readAlert(b []byte) {
 	}
 }
 
-// readHandshake acts on a record of handshake messages, of which a record can have many, or a part.
+// readHandshake acts on a handshake record. It can hold several messages, or part of one.
 func (c *Conn) readHandshake(b []byte) {
 	if len(b) == 0 {
 		c.fail(alertUnexpectedMessage, "an empty handshake record")
@@ -213,8 +212,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.socket.Write(p)
 }
 
-// WriteBuffers writes application data of many buffers, as net.Buffers does to a TCP connection: by
-// writev(2), with full records. It consumes the written bytes.
+// WriteBuffers writes application data from several buffers by writev(2), as net.Buffers does to a
+// TCP connection, in full records. It removes the written bytes from b.
 func (c *Conn) WriteBuffers(b *net.Buffers) (int64, error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

@@ -61,7 +61,7 @@ type pair struct {
 	wire   *net.TCPConn // the peer's
 }
 
-// shake makes handshakes of both sides.
+// shake runs the handshake on both sides.
 func shake(t testing.TB, h *Handshake, peer *tls.Conn) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -189,13 +189,13 @@ func TestWriteAfterCloseWrite(t *testing.T) {
 	}
 }
 
-// raw sends records as the peer, with the peer's key, in the place of crypto/tls.
+// A rawPeer sends hand-made records as the peer, with its key, in place of crypto/tls.
 type rawPeer struct {
 	*pair
 	key *directionKey
 }
 
-// takeOver replaces the peer by records made by hand.
+// takeOver returns a pair's peer for hand-made records.
 func takeOver(t testing.TB, server bool) *rawPeer {
 	t.Helper()
 	p := connect(t, server)
@@ -333,7 +333,8 @@ func TestKeyUpdateWithoutKernel(t *testing.T) {
 	p.gets(t, alertInternalError)
 }
 
-// A key that changes only for the receiving half of our peer must not be used for data.
+// If our kernel refuses the new key after our KeyUpdate was sent, writes fail: the peer awaits data
+// with that key.
 func TestFailedKeyChangeStopsWrites(t *testing.T) {
 	p := takeOver(t, true)
 	p.send(t, typeHandshake, []byte{keyUpdate, 0, 0, 1, 1})

@@ -17,7 +17,7 @@ import (
 // secrets receive the traffic secrets of one handshake. crypto/tls writes them to a KeyLogWriter,
 // and each handshake has its own, so no line can belong to another connection.
 type secrets struct {
-	client, server []byte // of the two directions, for application data
+	client, server []byte // application traffic secrets, by sender
 	next           io.Writer
 }
 
@@ -83,7 +83,7 @@ func (s *secrets) forget() {
 type suite struct {
 	cipher uint16 // the kernel's number
 	key    int    // length in bytes
-	salt   int    // the first bytes of the IV, a field of their own in the kernel's structure
+	salt   int    // length of the IV's first part, a separate field in the kernel's structure
 	size   int    // length of a secret in bytes
 	hash   func() hash.Hash
 }
@@ -121,8 +121,9 @@ func (s *suite) update(secret []byte) []byte {
 	return s.expand(secret, "traffic upd", s.size)
 }
 
-// info returns the kernel's structure for the keys of a secret whose first record has number 0: a
-// tls_crypto_info, then IV, key, salt and record number.
+// info returns the kernel's structure for the keys derived from a secret: a tls_crypto_info, then
+// IV, key, salt and record number. The number is 0, because it starts again with each key (RFC 8446
+// §5.3).
 func (s *suite) info(secret []byte) []byte {
 	key, iv := s.keys(secret)
 	b := binary.NativeEndian.AppendUint16(nil, tls.VersionTLS13)

@@ -22,7 +22,7 @@ import (
 	"net"
 )
 
-// ErrUnsupported means that the kernel cannot take a connection over, which stays as it was.
+// ErrUnsupported means that the kernel cannot take over a connection. The connection stays usable.
 var ErrUnsupported = errors.New("kernel TLS is unavailable")
 
 // A Handshake is a connection until the kernel takes it over.
@@ -36,8 +36,8 @@ type Handshake struct {
 	isServer bool
 }
 
-// Server prepares a server's handshake on raw, a TCP connection or a view of one, which then has
-// NetConn() net.Conn and reads nothing ahead. It uses a copy of cfg without session tickets: a
+// Server prepares a server's handshake on raw: a TCP connection, or a wrapper of one with a method
+// NetConn() net.Conn and without an input buffer. It uses a copy of cfg without session tickets: a
 // ticket is a record after the handshake, and would advance the sequence number.
 func Server(raw net.Conn, cfg *tls.Config) *Handshake {
 	h := newHandshake(raw)
@@ -58,13 +58,13 @@ func newHandshake(raw net.Conn) *Handshake {
 }
 
 // Take moves the connection into the kernel, after a successful handshake and before any Read or
-// Write of TLS. With ErrUnsupported the caller goes on with TLS. After another error it closes the
-// connection.
+// Write of h.TLS. After ErrUnsupported the caller continues with h.TLS. After another error it
+// closes the connection.
 func (h *Handshake) Take() (*Conn, error) {
 	defer h.records.unlimit()
 	defer h.secrets.forget()
 	raw := h.raw
-	if c, ok := raw.(interface{ NetConn() net.Conn }); ok { // a view of the socket
+	if c, ok := raw.(interface{ NetConn() net.Conn }); ok { // a wrapper of the socket
 		raw = c.NetConn()
 	}
 	tcp, ok := raw.(*net.TCPConn)
@@ -88,7 +88,7 @@ func (h *Handshake) take(s socket) (*Conn, error) {
 	case state.Version != tls.VersionTLS13 || suite == nil:
 		return nil, fmt.Errorf("%w: no TLS 1.3, or its cipher is unknown", ErrUnsupported)
 	case h.records.within():
-		// crypto/tls reads whole records, so a part of one is a bug of it or of recordConn.
+		// crypto/tls reads whole records, so a partial one is a bug there or in recordConn.
 		return nil, errors.New("ktls: the handshake ended within a record")
 	}
 	receive, send := h.secrets.server, h.secrets.client

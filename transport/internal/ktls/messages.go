@@ -10,7 +10,8 @@ const (
 	keyUpdate        = 24
 )
 
-// messageHeader is the length of a message's header: type, and a length of three bytes.
+// messageHeader is the length of a message's header in bytes: one for the type, three for the
+// length.
 const messageHeader = 4
 
 // maxMessage limits a message in bytes: a NewSessionTicket has two fields of 64 KiB at most, and
@@ -44,7 +45,7 @@ func (m *messages) next() (messageType byte, body []byte, err error) {
 	}
 	messageType, body = m.buf[0], m.buf[messageHeader:end:end]
 	if m.buf = m.buf[end:]; len(m.buf) == 0 {
-		m.buf = nil // a long ticket's memory is not kept
+		m.buf = nil // release a long ticket's memory
 	}
 	return messageType, body, nil
 }

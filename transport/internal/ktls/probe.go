@@ -8,9 +8,9 @@ import (
 	"net"
 )
 
-// Probe reports whether this kernel takes connections over; the error wraps ErrUnsupported. rekeys
-// means that it follows a peer that changes its key (Linux 6.14). Probe makes a connection on the
-// loopback interface. For root it may load the kernel's module.
+// Probe returns nil if this kernel can take over connections, and an error that wraps
+// ErrUnsupported if not. rekeys reports whether it can follow a peer's key change (Linux 6.14).
+// Probe makes a loopback connection. For root it may load the kernel's module.
 func Probe() (rekeys bool, err error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +29,7 @@ func Probe() (rekeys bool, err error) {
 	return probe(k)
 }
 
-// probe is Probe with a connected socket, which has no use afterwards.
+// probe is Probe on a connected socket, which is unusable afterwards.
 func probe(s socket) (rekeys bool, err error) {
 	suite := suites[tls.TLS_AES_128_GCM_SHA256]
 	info := suite.info(make([]byte, suite.size))

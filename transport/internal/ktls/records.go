@@ -11,7 +11,8 @@ import (
 const headerLength = 5
 
 // A recordConn never returns bytes beyond the current record. So crypto/tls, which reads as much as
-// it gets, has no bytes of application data when the handshake ends: these are for the kernel.
+// it gets, has buffered no application data when the handshake ends: those bytes are for the
+// kernel.
 type recordConn struct {
 	net.Conn
 	limited bool

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A direction is a socket option: the half of a connection that gets a key.
+// A direction is the half of a connection that a key is for. Its value is the socket option.
 type direction int
 
 // Constants of linux/tls.h.
@@ -29,25 +29,25 @@ const (
 	cipherChaCha20Poly1305 = 54
 )
 
-// A socket is a TCP connection with TLS in the kernel; tests have another.
+// A socket is a TCP connection with TLS in the kernel. Tests replace it by a softSocket.
 type socket interface {
 	net.Conn
 	syscall.Conn
 	CloseWrite() error
 	// enable attaches TLS. Without keys the socket stays in clear.
 	enable() error
-	// setKey sets a tls_crypto_info: the first time it turns encryption on.
+	// setKey sets a direction's tls_crypto_info. The first call turns encryption on.
 	setKey(d direction, info []byte) error
 	// writeBuffers writes application data, in as few records as possible.
 	writeBuffers(b *net.Buffers) (int64, error)
-	// Read fails with syscall.EIO if the next record has no application data. readRecord reads it,
-	// or application data, and returns its type.
+	// Read fails with syscall.EIO if the next record has no application data. readRecord reads a
+	// record with any content, and returns its type.
 	readRecord(p []byte) (n int, recordType byte, err error)
 	// writeRecord writes one short record. Without wait it fails if the send buffer has no space.
 	writeRecord(recordType byte, p []byte, wait bool) error
 }
 
-// A kernelSocket is the real one.
+// A kernelSocket is a socket of this kernel.
 type kernelSocket struct {
 	*net.TCPConn
 	raw syscall.RawConn
@@ -82,8 +82,8 @@ func (k *kernelSocket) setsockopt(f func(fd int) error) error {
 	return os.NewSyscallError("setsockopt", err)
 }
 
-// Read reads application data. After a record that does not decrypt the kernel also keeps the error
-// for the next system call, which is the alert: so Read clears it.
+// Read reads application data. If a record cannot be decrypted, the kernel also keeps the error for
+// the next system call, the write of our alert. So Read clears it (SO_ERROR).
 func (k *kernelSocket) Read(p []byte) (int, error) {
 	n, err := k.TCPConn.Read(p)
 	if errors.Is(err, syscall.EBADMSG) {
@@ -150,7 +150,7 @@ func (k *kernelSocket) writeRecord(recordType byte, p []byte, wait bool) error {
 func recordTypeMessage(recordType byte) []byte {
 	b := make([]byte, unix.CmsgSpace(1))
 	length := uint64(unix.CmsgLen(1))
-	at := unix.CmsgLen(0) - 8 // the length's size: that of a pointer
+	at := unix.CmsgLen(0) - 8 // where cmsg_level is: after cmsg_len, which has the size of a pointer
 	if at == 8 {
 		binary.NativeEndian.PutUint64(b, length)
 	} else {
