@@ -3,9 +3,9 @@
 // Package ccache finds and reads the Kerberos credential caches of local users, for a process that
 // acts for several of them. It does not parse the caches.
 //
-// A cache decides as which principal a user's calls run. So a cache counts only if it is a regular
-// file of that user that no one else may write. The checks are made on the open file, because the
-// directories are writable by their users. A file system of FUSE can lie about owners (mounts.go).
+// A cache decides the principal for a user's calls. So it counts only if it is a regular file,
+// belongs to that user, and is writable by no one else. The checks are made on the open file,
+// because users can write in the directories. A FUSE file system can claim any owner (mounts.go).
 package ccache
 
 import (
@@ -26,7 +26,7 @@ import (
 // ErrNone is the error if a user has no cache that can be read.
 var ErrNone = errors.New("no Kerberos credential cache")
 
-// A TypeError is a cache of a type that is not read.
+// A TypeError reports a cache type that this package does not read, such as KCM.
 type TypeError struct{ Name string }
 
 func (e *TypeError) Error() string {
@@ -56,8 +56,8 @@ func System(def string) *Finder {
 }
 
 // Find returns the caches of a user, the best first: from KRB5CCNAME, from krb5.conf, then from the
-// usual places. Caches of equal rank are in the order of their last change, the newest first. The
-// error has the reason for each rejected cache; without any cache it is, or joins, ErrNone.
+// usual places. Caches of equal rank are sorted by last change, the newest first. The error has the
+// reason for each rejected cache; without any cache it is, or joins, ErrNone.
 func (f *Finder) Find(uid uint32) ([]Cache, error) {
 	s := search{uid: uid, seen: make(map[string]bool)}
 	if uid == f.Own && f.Env != "" {
@@ -112,7 +112,7 @@ func (s *search) result() ([]Cache, error) {
 	return s.found, errors.Join(s.errors...)
 }
 
-// full reports whether the search has all caches or reasons that it may have.
+// full reports whether the search has reached its limit on caches or on reasons.
 func (s *search) full() bool { return len(s.found) >= maxCaches || len(s.errors) >= maxReasons }
 
 // reject notes an unusable cache. A missing one is no error.
@@ -222,9 +222,9 @@ func (s *search) newest(dir string, uid uint32) {
 	}
 }
 
-// ranked returns the paths of the files with a prefix: the user's own, the newest first, then those
-// others' files, which are read only for the reasons against them. So neither many files nor
-// others' files hide the newest cache.
+// ranked returns the paths with a prefix: the user's own regular files, the newest first, then the
+// rest, which are opened only to report why they are rejected. So neither many files nor files of
+// others hide the newest cache. It skips files on another user's FUSE file system.
 func ranked(dir string, names []string, prefix string, uid uint32) []string {
 	type file struct {
 		path     string

@@ -1,4 +1,4 @@
-// File systems in user space, whose files have any owner that the file system says.
+// FUSE file systems, which can claim any owner for their files.
 
 package ccache
 
@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With user_allow_other in /etc/fuse.conf any user can mount a file system of FUSE on a file of
-// theirs in /tmp, and let root see it. Its files then have any owner, and a request to it can wait
-// forever. So a file system of FUSE counts only if root or the caches' own user has mounted it. The
-// look at a path sends the file system no request. The look at the open file decides, because the
-// path can lead elsewhere by then.
+// With user_allow_other in /etc/fuse.conf any user can mount a FUSE file system on a file of theirs
+// in /tmp, and let root see it. Its files can claim any owner, and a request to it can block
+// forever. So a FUSE file system counts only if root or the caches' user has mounted it. The check
+// by path sends no request to the file system. The check on the open file decides, because the path
+// can lead elsewhere by then.
 
-// statNow returns the attributes that the kernel has, without a request to a file system in user
-// space. It does not follow a link in the last component.
+// statNow returns the attributes that the kernel has, without a request to a FUSE file system. It
+// does not follow a link in the last component.
 func statNow(dirfd int, path string) (st unix.Statx_t, err error) {
 	err = unix.Statx(dirfd, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &st)
 	return st, err
 }
 
-// foreignAt is foreign for a path below a directory. A missing file is no error here.
+// foreignAt is foreign for a path below a directory. A path without attributes is no error here.
 func foreignAt(dirfd int, path, name string, uid uint32) error {
 	st, err := statNow(dirfd, path)
 	if err != nil {
@@ -33,7 +33,7 @@ func foreignAt(dirfd int, path, name string, uid uint32) error {
 	return foreign(name, &st, uid)
 }
 
-// foreign returns an error for a file on a file system of FUSE that another user has mounted.
+// foreign returns an error for a file on a FUSE file system that another user has mounted.
 func foreign(name string, st *unix.Statx_t, uid uint32) error {
 	if st.Dev_major != 0 {
 		return nil // on a block device, which only root mounts
@@ -48,8 +48,8 @@ func mountedError(name string, by uint32) error {
 	return fmt.Errorf("%s: not read: its file system is FUSE, mounted by uid %d, and can claim any owner", name, by)
 }
 
-// mountedSafely returns an error for an open file that is on such a file system, or on one of FUSE
-// that is mounted no more.
+// mountedSafely returns an error for an open file on a FUSE file system that another user has
+// mounted, or that is unmounted now.
 func mountedSafely(f *os.File, uid uint32) error {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil || s.Type != unix.FUSE_SUPER_MAGIC {
@@ -65,11 +65,11 @@ func mountedSafely(f *os.File, uid uint32) error {
 	return nil
 }
 
-// safeFuse reports whether a user's caches may be on a file system of FUSE. found is false if it is
-// mounted no more.
+// safeFuse reports whether a user's caches may be on a FUSE file system. found is false if the file
+// system is unmounted now.
 func safeFuse(by uint32, found bool, uid uint32) bool { return found && (by == 0 || by == uid) }
 
-// mountedBy returns the user that has mounted the file system of FUSE with a device number.
+// mountedBy returns the user that has mounted the FUSE file system with a device number.
 func mountedBy(major, minor uint32) (uid uint32, found bool) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -78,8 +78,8 @@ func mountedBy(major, minor uint32) (uid uint32, found bool) {
 	return fuseUser(string(b), strconv.Itoa(int(major))+":"+strconv.Itoa(int(minor)))
 }
 
-// fuseUser finds a device number, "0:52", among the file systems of FUSE in mountinfo
-// (proc_pid_mountinfo(5)), and returns the value of its option user_id.
+// fuseUser finds a device number, "0:52", among the FUSE file systems in mountinfo
+// (proc_pid_mountinfo(5)), and returns its option user_id.
 func fuseUser(mountinfo, device string) (uid uint32, found bool) {
 	for line := range strings.Lines(mountinfo) {
 		mount, super, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")

@@ -25,7 +25,8 @@ func TestFuseUser(t *testing.T) {
 	}
 }
 
-// TestOpenFileDecides: a path that led elsewhere when it was looked at is found when it is open.
+// TestOpenFileDecides: an open file is safe on FUSE only if root or its user has mounted the file
+// system, and it is still mounted. By then the path may lead elsewhere.
 func TestOpenFileDecides(t *testing.T) {
 	for _, row := range []struct {
 		by    uint32

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A oneFile is a file system whose root is a file of root with mode 0600 and the base name of a
-// cache as its content.
+// A oneFile is a FUSE file system with a regular file as its root: mode 0600, owned by root, with a
+// cache's base name as content.
 type oneFile struct {
 	fuse.RawFileSystem
 	content []byte
@@ -55,8 +55,8 @@ func TestMain(m *testing.M) {
 	s.Serve()
 }
 
-// mountFile mounts a file system of FUSE on a file, as fusermount does for a user. Its only file is
-// a cache of root, if one believes it. Without content no process serves it.
+// mountFile mounts a FUSE file system on a file, as fusermount does for a user. Its only file
+// claims to be a cache of root. Without content no process serves it.
 func mountFile(t *testing.T, at string, by int, content string) {
 	t.Helper()
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
