@@ -1,4 +1,4 @@
-// Kerberos credentials of local users, toward any server.
+// Kerberos credentials of local users, for all servers.
 
 package secure
 
@@ -27,7 +27,7 @@ type Kerberos struct {
 	keytab    string // "": by krb5.conf
 	rootCache bool
 	conf      *krb5.Config
-	confErr   error // of reading conf
+	confErr   error // from reading conf
 	find      *ccache.Finder
 	log       func(line string)
 
@@ -62,7 +62,7 @@ func (k *Kerberos) own(f oncrpc.Flavor, server string) (*transport.Auth, error) 
 	return k.Auth(uid, f, server), nil
 }
 
-// Auth returns the credentials of a user's calls to a server.
+// Auth returns the credentials for a user's calls to a server.
 func (k *Kerberos) Auth(uid uint32, f oncrpc.Flavor, server string) *transport.Auth {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,13 +101,13 @@ func (e *TicketError) Error() string {
 	return fmt.Sprintf("no Kerberos ticket for the server can be had for uid %d: %v", e.UID, e.Err)
 }
 
-// Is matches the error of system calls. The reason is not unwrapped: an errno in it, such as
-// ECONNREFUSED from a key server, says nothing about the file.
+// Is matches Errno. The reason is not unwrapped: an errno in it, such as ECONNREFUSED from a key
+// server, says nothing about the file.
 func (e *TicketError) Is(target error) bool {
 	return target == error(e.Errno())
 }
 
-// As gives the error of system calls.
+// As stores Errno in a *syscall.Errno.
 func (e *TicketError) As(target any) bool {
 	p, ok := target.(*syscall.Errno)
 	if ok {
@@ -124,8 +124,8 @@ func (e *TicketError) Errno() syscall.Errno {
 	return syscall.EACCES
 }
 
-// logPause is the time between two lines about one user without tickets, and maxLogged bounds the
-// users remembered for it.
+// logPause is the minimum time between two log lines about one user without tickets. maxLogged
+// bounds the users remembered for it.
 const (
 	logPause  = time.Minute
 	maxLogged = 1024

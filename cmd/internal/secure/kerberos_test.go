@@ -121,7 +121,7 @@ func TestExpiredTicket(t *testing.T) {
 	must.Succeed(t, start(t, k, alice))
 }
 
-// A user's link or file with another's ticket is not used.
+// A symbolic or hard link to another user's ticket is not used.
 func TestStolenTicket(t *testing.T) {
 	r := newRealm(t)
 	k, temp, _ := here(t, r, Settings{})
@@ -164,7 +164,7 @@ func TestRootCredentials(t *testing.T) {
 	}
 }
 
-// A key server that does not answer is no system error of the file.
+// If no key server answers, programs get EACCES, not the network's error.
 func TestNoKeyServer(t *testing.T) {
 	r := newRealm(t)
 	k, temp, _ := here(t, r, Settings{})

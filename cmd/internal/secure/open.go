@@ -1,4 +1,4 @@
-// From settings to the options of connections.
+// From settings to connection options.
 
 package secure
 
@@ -43,7 +43,7 @@ func (s *Settings) Open(log func(line string)) (*Security, error) {
 	return x, nil
 }
 
-// Apply sets the security options of connections.
+// Apply sets the security options for connections.
 func (x *Security) Apply(o *nfsclient.Options) error {
 	o.Sec = x.Flavors()
 	if x.Kerberos != nil && o.Cred == nil {
@@ -65,8 +65,8 @@ func (x *Security) Config(server string) *tls.Config {
 		server = x.TLSName
 	}
 	cfg := x.store.Client(server)
-	// A mount lives longer than its certificate and the revocation lists: both come from the files
-	// as they are at each connection.
+	// A mount outlives its certificate and the revocation lists. So each handshake uses the files
+	// as they are then.
 	cfg.GetClientCertificate = func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		now := x.store.Client(server)
 		if now.GetClientCertificate == nil {
@@ -83,7 +83,7 @@ func (x *Security) Config(server string) *tls.Config {
 	return cfg
 }
 
-// OwnExpiry returns the end of this client's certificate; zero: it has none.
+// OwnExpiry returns when this client's certificate expires; zero: it has none.
 func (x *Security) OwnExpiry() time.Time {
 	if x.store == nil {
 		return time.Time{}
@@ -91,7 +91,7 @@ func (x *Security) OwnExpiry() time.Time {
 	return x.store.Stats().NotAfter
 }
 
-// service returns the protection of a flavor's calls.
+// service returns the protection that a flavor gives to calls (RFC 2203 §5.1).
 func service(f oncrpc.Flavor) transport.Service {
 	switch f {
 	case oncrpc.FlavorKrb5i:

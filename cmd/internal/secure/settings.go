@@ -35,7 +35,7 @@ var flavors = []struct {
 	flavor oncrpc.Flavor
 }{{"sys", oncrpc.FlavorSys}, {"krb5", oncrpc.FlavorKrb5}, {"krb5i", oncrpc.FlavorKrb5i}, {"krb5p", oncrpc.FlavorKrb5p}}
 
-// SecWords are the values of sec= for one flavor.
+// SecWords returns the values of sec= for one flavor.
 func SecWords() (words []string) {
 	for _, f := range flavors {
 		words = append(words, f.name)
@@ -60,7 +60,7 @@ func ParseSec(list string) (string, error) {
 	return strings.Join(words, ":"), nil
 }
 
-// Flavors returns the flavors of Sec; nil: any.
+// Flavors returns the flavors in Sec; nil: any.
 func (s *Settings) Flavors() (list []oncrpc.Flavor) {
 	for word := range strings.SplitSeq(s.Sec, ":") {
 		for _, f := range flavors {
@@ -72,7 +72,8 @@ func (s *Settings) Flavors() (list []oncrpc.Flavor) {
 	return list
 }
 
-// Kerberos reports whether the settings ask for Kerberos: true without sys beside it.
+// Kerberos reports whether the settings demand Kerberos: Sec names flavors, and sys is not among
+// them.
 func (s *Settings) Kerberos() bool {
 	return s.Sec != "" && !slices.Contains(s.Flavors(), oncrpc.FlavorSys)
 }

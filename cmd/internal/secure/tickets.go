@@ -1,4 +1,4 @@
-// The places of a user's tickets, and the use of the first good one.
+// The places with a user's tickets, and the choice of the first good one.
 
 package secure
 
@@ -16,20 +16,20 @@ import (
 // nfsService is the first part of an NFS server's principal (RFC 2623 §2.4).
 const nfsService = "nfs"
 
-// maxSources bounds the places that are tried for one user, and maxCredentials the remembered ones.
+// maxSources bounds the places tried for one user, and maxCredentials the remembered credentials.
 const (
 	maxSources     = 8
 	maxCredentials = 4096
 )
 
-// A Source is a place with the tickets, or the keys, of a user.
+// A Source is a place with a user's tickets or keys.
 type Source struct {
 	Name string // "FILE:/tmp/krb5cc_1000", or "keytab /etc/krb5.keytab"
 	*krb5.Credentials
 }
 
-// Sources returns the places of a user's tickets, the best first. Root's is the keytab, as for
-// rpc.gssd(8), then its caches; a KRB5CCNAME of this process says that root wants its cache.
+// Sources returns the places with a user's tickets, the best first. Root's keytab comes before its
+// caches, as with rpc.gssd(8), unless this process runs as root with KRB5CCNAME set.
 func (k *Kerberos) Sources(uid uint32) ([]Source, error) {
 	if k.confErr != nil {
 		return nil, &TicketError{UID: uid, Err: k.confErr}
@@ -67,7 +67,7 @@ func (k *Kerberos) Keytab() string {
 	return k.conf.KeytabName()
 }
 
-// Config returns krb5.conf, or the error of reading it.
+// Config returns krb5.conf, or the error from reading it.
 func (k *Kerberos) Config() (*krb5.Config, error) { return k.conf, k.confErr }
 
 func readable(name string) bool {
