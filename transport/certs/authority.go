@@ -112,7 +112,7 @@ func OpenCA(dir string) (*CA, error) {
 // Certificate returns the authority's certificate.
 func (a *CA) Certificate() *x509.Certificate { return a.certificate }
 
-// Issue makes a key and a certificate with names in the files base.key and base.crt of the
+// Issue makes a key and a certificate for names, in the files base.key and base.crt in the
 // authority's directory. A name is a DNS name, an IP address, an email address or a URI. The
 // certificate does not outlive the authority. Existing files are an error, unless replace is set.
 func (a *CA) Issue(u Usage, base string, names []string, days int, replace bool) (certFile, keyFile string, err error) {
@@ -134,7 +134,7 @@ func (a *CA) Issue(u Usage, base string, names []string, days int, replace bool)
 			return "", "", err
 		}
 	}
-	// The common name has no meaning for hosts; people see it in lists. Its limit is 64 characters.
+	// Hosts ignore the common name; people see it in lists. Its limit is 64 characters.
 	if len(names) > 0 && len(names[0]) <= 64 {
 		template.Subject.CommonName = names[0]
 	}
@@ -193,7 +193,7 @@ func isDNSName(name string) bool {
 	return true
 }
 
-// Revoke adds certificates of the authority to its revocation list, and renews the list for days.
+// Revoke adds certificates to the authority's revocation list, and renews the list for days.
 // Without certificates it only renews the list. It returns the list's file and number of entries.
 func (a *CA) Revoke(certificates []*x509.Certificate, days int) (file string, entries int, err error) {
 	unlock, err := a.lock()

@@ -45,7 +45,7 @@ func parseLists(name string, b []byte) (all revocations, err error) {
 		}
 		all = append(all, r)
 	}
-	// A damaged block is no block for pem.Decode: its revocations would be lost silently.
+	// pem.Decode skips a damaged block: its revocations would be lost silently.
 	if len(all) == 0 || bytes.Contains(b, []byte("-----BEGIN ")) {
 		return nil, fmt.Errorf("%s: revocation list %d is missing or damaged: fetch it again", name, len(all)+1)
 	}
@@ -92,7 +92,8 @@ func (rs revocations) nextUpdate() (first time.Time) {
 }
 
 // check refuses chains with a revoked certificate, the leaf first. The leaf's issuer must have a
-// list that is valid now. The issuers above it need none, but a list of theirs must be valid.
+// list that is valid now. The issuers above it need no list, but one that is present must be valid
+// too.
 func (rs revocations) check(chains [][]*x509.Certificate, now time.Time) error {
 	if len(rs) == 0 {
 		return nil

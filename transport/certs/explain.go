@@ -52,8 +52,8 @@ func failure(r Reason, format string, args ...any) *HandshakeError {
 	return &HandshakeError{Reason: r, text: fmt.Sprintf(format, args...)}
 }
 
-// Explain returns the reason for an error of a handshake, or of a Read after it: a client learns
-// only there that the server has refused its certificate. A nil err gives nil.
+// Explain returns the reason for an error from a handshake, or from a Read after it: only then does
+// a client learn that the server has refused its certificate. A nil err gives nil.
 func Explain(err error) *HandshakeError {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 // maxFile limits a file in bytes: the bundle of a distribution has 300 KB.
 const maxFile = 16 << 20
 
-// A content is the meaning of all files at one time. It does not change.
+// A content is all files at one time, parsed. It is immutable.
 type content struct {
 	certificate *tls.Certificate // nil: none
 	authorities *x509.CertPool   // nil: the system's
@@ -191,7 +191,7 @@ func parseCertificates(name string, b []byte) (all []*x509.Certificate, err erro
 		}
 		all = append(all, c)
 	}
-	// A damaged block is no block for pem.Decode, and would be left out silently.
+	// pem.Decode skips a damaged block: its certificate would be left out silently.
 	if len(all) == 0 || bytes.Contains(b, []byte("-----BEGIN ")) {
 		return nil, fmt.Errorf("%s: certificate %d is missing or damaged: name a file in PEM form", name, len(all)+1)
 	}
@@ -214,7 +214,7 @@ func withoutKeys(b []byte) []byte {
 	}
 }
 
-// Read returns the certificates of a PEM file, or its revocation lists: one of the two is empty.
+// Read returns the certificates in a file, or its revocation lists: one result is empty.
 func Read(name string) ([]*x509.RevocationList, []*x509.Certificate, error) {
 	b, err := readFile(name, "file")
 	if err != nil {

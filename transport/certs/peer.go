@@ -13,8 +13,8 @@ import (
 // A Fingerprint is the SHA-256 of a certificate in DER form.
 type Fingerprint [sha256.Size]byte
 
-// A Peer has the facts of a certificate. All text comes from its owner's request: only the
-// authority's care makes it true.
+// A Peer has the facts in a certificate. The text comes from the owner's request. It is true only
+// if the authority has checked it.
 type Peer struct {
 	Subject     string // RFC 2253 form, such as "CN=pc7,O=Example"
 	Fingerprint Fingerprint
@@ -31,7 +31,7 @@ type Peer struct {
 	Authorities []Authority
 }
 
-// An Authority is a trusted one that a chain ends at.
+// An Authority is a trusted authority at the end of a verified chain.
 type Authority struct {
 	Subject     string
 	Fingerprint Fingerprint

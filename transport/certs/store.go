@@ -25,7 +25,7 @@ import (
 // Protocol is the ALPN name of RPC-with-TLS (RFC 9289 §8.2).
 const Protocol = "sunrpc"
 
-// lookInterval is the minimum interval between two looks at the files.
+// lookInterval is the minimum time between two checks for changed files.
 const lookInterval = time.Second
 
 // A ClientAuth is a server's demand for client certificates.
@@ -55,7 +55,7 @@ type Stats struct {
 	NextUpdate time.Time // the first revocation list expires; zero: none
 	Reloads    uint64    // successful reloads
 	Failures   uint64    // reloads that found a mistake
-	Err        error     // the mistake of the files, while earlier content is in use
+	Err        error     // the mistake in the files, while earlier content is in use
 }
 
 // A Store makes configurations. It is safe for concurrent use.
@@ -67,7 +67,7 @@ type Store struct {
 	mu      sync.Mutex
 	current *content
 	looked  time.Time
-	seen    []stamp // the files at the latest load, also at a failed one
+	seen    []stamp // of the files at the latest load, even a failed one
 	stats   Stats
 }
 
@@ -97,8 +97,8 @@ func open(o Options, now func() time.Time) (*Store, error) {
 	return s, nil
 }
 
-// Server returns the configuration for one connection of a server. Handshakes fail with an error
-// for Explain.
+// Server returns the configuration for one server connection. Explain interprets the errors of its
+// handshake.
 func (s *Store) Server() *tls.Config {
 	c := s.look()
 	cfg := c.config(s.now)
