@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// auditing has the audit log and its flag. Without the flag the methods do nothing.
+// auditing has the audit log and its flag. Without the flag its methods do nothing.
 type auditing struct {
 	file string // the path, absolute after open
 	log  *audit.Log

@@ -16,7 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// maxMounts is the number of exports whose mount commands are in the banner.
+// maxMounts limits the exports with mount commands in the banner.
 const maxMounts = 3
 
 // printServed prints the exports, the addresses and the mount commands.

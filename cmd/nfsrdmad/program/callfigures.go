@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// durations are the upper bounds of the time classes.
+// durations are the upper bounds of the histogram's classes.
 var durations = [...]time.Duration{
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
@@ -28,8 +28,8 @@ var durations = [...]time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
 }
 
-// procFigures has the metrics of one procedure on one transport. The number of calls is the sum of
-// classes. This saves a counter per call, and makes values read together consistent.
+// procFigures has the metrics of one procedure on one transport. The sum of classes is the number
+// of calls. This saves a counter per call, and values read together are consistent.
 type procFigures struct {
 	classes        [len(durations) + 1]atomic.Uint64 // calls by time; the last class has no bound
 	nanos, in, out atomic.Uint64
@@ -46,7 +46,7 @@ type statusCount struct {
 	n      *atomic.Uint64
 }
 
-// Statuses for errors of procedures in ONC RPC. They are above the 32 bits of results.
+// Statuses for ONC RPC errors of procedures, above the 32 bits of a status in results.
 const (
 	garbageArgs = 1<<32 + iota
 	authError
@@ -130,8 +130,8 @@ func (c *callFigures) count(s *transport.CallStats) {
 }
 
 // firstClass maps a bit length to the class of the shortest time in nanoseconds with that length.
-// From this class, class takes at most two steps, because class bounds are further apart than
-// powers of two.
+// From there class takes at most one step, because neighboring bounds are at least a factor of two
+// apart.
 var firstClass = func() (first [65]uint8) {
 	for n := range first {
 		shortest := uint64(1) << n >> 1
@@ -160,8 +160,8 @@ func (c *callFigures) countChunks(o rpcrdma.Offered) {
 	}
 }
 
-// refused returns the counter of a status. A status's first call adds a counter to a copy of the
-// list.
+// refused returns a status's counter. A status's first call replaces the list by a copy with a new
+// counter.
 func (f *procFigures) refused(status uint64) *atomic.Uint64 {
 	for {
 		old := f.statuses.Load()
@@ -218,7 +218,7 @@ func rpcStatus(err error) uint64 {
 	return systemErr
 }
 
-// statusName returns a status' name for the procedure of f.
+// statusName returns a status's name in the procedure's program.
 func (f *procFigures) statusName(status uint64) string {
 	switch {
 	case status == garbageArgs:

@@ -52,7 +52,7 @@ func (f *certFlags) add(cmd *cobra.Command, days int) {
 	cmd.Flags().IntVar(&f.days, "days", days, "valid for this `NUMBER` of days")
 }
 
-// addMaking defines the flags of commands that make a key and a certificate.
+// addMaking defines the flags for commands that make a key and a certificate.
 func (f *certFlags) addMaking(cmd *cobra.Command, days int, nameUsage string) {
 	f.add(cmd, days)
 	cmd.Flags().StringVar(&f.name, "name", "", nameUsage)
@@ -103,7 +103,7 @@ which servers and clients need to check each other. Copy only ca.crt to them.`,
 	return cmd
 }
 
-// hostname is this host's name, for the authority's.
+// hostname returns this host's name, for the authority's default name.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

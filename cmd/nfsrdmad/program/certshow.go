@@ -1,4 +1,4 @@
-// nfsrdmad cert show: the contents of certificates and revocation lists.
+// nfsrdmad cert show: certificates and revocation lists in readable form.
 
 package program
 

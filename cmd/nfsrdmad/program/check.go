@@ -62,7 +62,7 @@ all exports. If the client is refused, the exit status is 1. The default FILE is
 	return cmd
 }
 
-// readExports reads and parses an exports file. The error has the first of all mistakes.
+// readExports reads and parses an exports file. The error has the first mistake, and their number.
 func readExports(name string) (*exports.File, error) {
 	f, mistakes, err := readMistakes(name)
 	switch {
@@ -154,7 +154,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// wholeWords formats the options of a whole export for the line with its path.
+// wholeWords formats a whole export's options for the line with its path.
 func wholeWords(w *exports.Whole) string {
 	if words := wholeOptions(w); len(words) > 0 {
 		return "  (" + strings.Join(words, ", ") + ")"
@@ -162,7 +162,7 @@ func wholeWords(w *exports.Whole) string {
 	return ""
 }
 
-// wholeOptions returns the options of a whole export that differ from the default.
+// wholeOptions returns the whole export's options that differ from the default.
 func wholeOptions(w *exports.Whole) []string {
 	words := []string{}
 	for _, o := range []struct {
@@ -179,7 +179,7 @@ func wholeOptions(w *exports.Whole) []string {
 	return words
 }
 
-// checkClient prints a client's rights for a path, or for all exports. asked reports that the first
+// checkClient prints a client's rights for a path, or for all exports. asked means that the first
 // argument names the exports file.
 func (k *Kind) checkClient(ctx context.Context, w io.Writer, client string, asked bool, args []string) error {
 	name, dir := k.exportsFile(), ""

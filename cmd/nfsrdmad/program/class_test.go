@@ -1,5 +1,5 @@
-// The classes of times: at their ends and on both sides of them, as a search through all of them
-// finds.
+// The time classes: at each bound and on both sides of it, class agrees with a search through all
+// bounds.
 
 package program
 

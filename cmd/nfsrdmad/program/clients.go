@@ -27,9 +27,9 @@ type clientsReport struct {
 type clientReport struct {
 	Address   string       `json:"address"`           // address and port
 	Transport string       `json:"transport"`         // tcp, rdma/iwarp or rdma/roce
-	Exports   []string     `json:"exports"`           // used since they were last taken in
-	Users     []userReport `json:"users"`             // those that it has called as lately, the newest first
-	Others    uint64       `json:"other_users_calls"` // of users that it called as before those
+	Exports   []string     `json:"exports"`           // in use since the last reload
+	Users     []userReport `json:"users"`             // the 32 most recent, the newest first
+	Others    uint64       `json:"other_users_calls"` // calls of earlier users
 	Calls     uint64       `json:"calls"`             // since the connection was made
 	BytesIn   uint64       `json:"bytes_in"`          // from the client
 	BytesOut  uint64       `json:"bytes_out"`         // to the client
@@ -44,8 +44,8 @@ type clientReport struct {
 // (krb5).
 type userReport struct {
 	Sec       string  `json:"sec"`                 // security flavor: none, sys, krb5, krb5i or krb5p
-	UID       *uint32 `json:"uid"`                 // null: of none, or of a principal that is no user here
-	Principal string  `json:"principal,omitempty"` // of krb5 flavors
+	UID       *uint32 `json:"uid"`                 // null: flavor none, or a principal that is no user here
+	Principal string  `json:"principal,omitempty"` // for krb5 flavors
 	Calls     uint64  `json:"calls"`               // calls of the user
 	Idle      float64 `json:"idle_seconds"`        // since the last of them
 }
@@ -141,7 +141,7 @@ func tlsOf(c transport.Channel) *tlsReport {
 	return r
 }
 
-// securityCell formats a connection's protection and its users' flavors, the newest first.
+// securityCell formats a connection's TLS level and its users' flavors, the newest first.
 func securityCell(c *clientReport) string {
 	var words []string
 	if c.TLS != nil {

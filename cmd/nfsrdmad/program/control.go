@@ -33,7 +33,7 @@ func (k *Kind) ask(ctx context.Context, asked, command string, v any) error {
 	return err
 }
 
-// A running is a running server, as the control socket's commands see the server.
+// A running is a running server as the commands on the control socket see it.
 type running struct {
 	// Set once.
 	o       *options

@@ -77,7 +77,7 @@ func (s *exportSet) follow(v *nfsserver.Service) error {
 // followAgain is the delay before follow is retried after an error, in milliseconds.
 const followAgain = 1000
 
-// errCovered is the error for a directory that changed while it was opened.
+// errCovered means that the mounts on a directory changed while it was opened.
 var errCovered = errors.New("something was mounted there, or unmounted, while it was opened")
 
 // watchMounts makes the exports follow the mount table until ctx ends. The kernel signals its

@@ -218,7 +218,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 		}
 	}
 	used := map[string]bool{
-		// A histogram's quantiles are made of its buckets; these two say little over time.
+		// Quantiles come from a histogram's buckets, so its sum and count are not shown. The last
+		// two say little over time.
 		"nfsrdma_call_duration_seconds_sum": true, "nfsrdma_call_duration_seconds_count": true,
 		"nfsrdma_connection_oldest_age_seconds": true, "nfsrdma_duplicate_cache_replies": true,
 	}

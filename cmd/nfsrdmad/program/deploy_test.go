@@ -214,7 +214,7 @@ func TestFirewall(t *testing.T) {
 		"--log-level", "error")()
 	for _, port := range []string{"2049", "20049", "111", "9049"} {
 		awaitPort(t, "127.0.0.1:"+port)
-		// Dropped, so that nothing comes of it, however long that is waited for.
+		// The packets are dropped, so no timeout would be long enough for an answer.
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 500 * time.Millisecond}
 		if c, err := d.DialContext(context.Background(), "tcp", "127.0.0.1:"+port); err == nil {
 			c.Close()

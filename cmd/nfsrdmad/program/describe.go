@@ -23,8 +23,7 @@ type Metric struct {
 // descText parses a description's text, because prometheus.Desc has no accessors.
 var descText = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
-// Metrics lists the registered metrics in the order of their descriptions, except those of Go and
-// of the process.
+// Metrics lists the registered metrics in any order, except those about Go and the process.
 func Metrics() (list []Metric, err error) {
 	m := newMetrics(nil)
 	m.watch(nil, nil, nil, nil)
@@ -49,7 +48,7 @@ func Metrics() (list []Metric, err error) {
 	return list, err
 }
 
-// Reasons lists the values of the label reason, by metric.
+// Reasons lists the values for the label reason, by metric.
 func Reasons() map[string][]string {
 	refusals := []string{exportClient, exportPort, exportFlavor, exportChannel, exportCertificate}
 	for _, r := range transport.NewServer(transport.ServerConfig{}).Figures().Refused {

@@ -32,7 +32,7 @@ type source struct {
 	how   osfs.Options    // the options for opening dir
 }
 
-// A directory has the FS of its last opening, or nil before the first opening.
+// A directory has the FS from its last opening, or nil before the first one.
 type directory struct {
 	tree atomic.Pointer[osfs.FS]
 	lost atomic.Bool // closed by follow and not open again
@@ -102,7 +102,7 @@ func newServer(o *options, args []string) (_ *nfsserver.Server, set *exportSet, 
 	return srv, set, err
 }
 
-// closeAll closes the exports of openExports: the open ones now, the others once they have opened.
+// closeAll closes exports from openExports: the open ones now, the others once they have opened.
 func closeAll(list []nfsserver.Export) {
 	for _, e := range list {
 		if e.FS != nil {
@@ -227,8 +227,8 @@ func cutName(arg string) (dir, name string, named bool) {
 	return arg, "", false
 }
 
-// squash returns the mapping of callers' identities. Without privileges, as for root in many
-// containers, all file-system calls are made as the server's user, so all callers map to it.
+// squash returns the mapping of callers' identities. Without privileges, which root lacks in many
+// containers too, all file-system calls are made as the server's user. So all callers map to it.
 func squash(o *options) nfsserver.Squash {
 	if o.kind != nil || osfs.ActsAsCallers() {
 		return o.trust.apply(nfsserver.Squash{})
@@ -237,8 +237,9 @@ func squash(o *options) nfsserver.Squash {
 	return o.trust.apply(nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs})
 }
 
-// handleKey returns the key of file handles. Without a stored key it returns zeros, and the server
-// uses a random one. Handles of trees in memory need not outlive the server.
+// handleKey returns the stored key for file handles. If none is to be kept it returns zeros, and
+// the server uses a random one. lasting is false if all trees are in memory: their handles need not
+// outlive the server.
 func handleKey(o *options, lasting bool) (key [nfsserver.KeySize]byte, err error) {
 	if o.ephemeral || !lasting {
 		return key, nil

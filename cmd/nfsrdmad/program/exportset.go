@@ -117,7 +117,7 @@ func (s *exportSet) begin(args []string) ([]nfsserver.Export, error) {
 	return all, nil
 }
 
-// fixedNames returns the names of the command line's exports, and an error for duplicates.
+// fixedNames returns the names of the command line's exports. A duplicate is an error.
 func (s *exportSet) fixedNames(list []source) (names []string, err error) {
 	for _, src := range list {
 		names = append(names, src.name)
@@ -169,13 +169,13 @@ func (s *exportSet) fromFile(name string) bool {
 	return !slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return e.Name == name }) || s.memory.Load() != nil && name == s.o.memory
 }
 
-// open reports whether the flags about callers apply to any export.
+// open reports whether an export exists to which the flags about callers apply.
 func (s *exportSet) open() bool {
 	return slices.ContainsFunc(s.fixed, func(e nfsserver.Export) bool { return !s.fromFile(e.Name) })
 }
 
-// checkDisjoint returns an error if the file has an export of the command line, because the rules
-// of one of the two exports would be ignored.
+// checkDisjoint returns an error if the file and the command line name one export, because the
+// rules from one of the two would be ignored.
 func (s *exportSet) checkDisjoint(fixed []string, f *exports.File) error {
 	for _, x := range f.Exports {
 		if slices.Contains(fixed, x.Path) {

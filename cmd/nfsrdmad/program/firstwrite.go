@@ -27,7 +27,7 @@ func reachLine(s *nfsserver.Service, addr, file string) string {
 	return line
 }
 
-// maxListed is the number of directories or clients listed in a banner line.
+// maxListed limits the directories or clients listed in a banner line.
 const maxListed = 3
 
 // firstWriteLines returns warnings about directories that only root may write, in exports that map
@@ -66,8 +66,8 @@ func (s *exportSet) firstWriteLines(names []string) (lines []string) {
 	return lines
 }
 
-// sourcesOf returns the sources of exports. Commands are already accepted, so a reload may run
-// concurrently.
+// sourcesOf returns the sources of exports. It locks mu, because commands are already accepted and
+// a reload can run concurrently.
 func (s *exportSet) sourcesOf(names []string) (list []source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ func TestHangupWithNothingToRead(t *testing.T) {
 // TestHangupBeforeServing: a SIGHUP during the start makes the server reload the file once it
 // serves.
 func TestHangupBeforeServing(t *testing.T) {
-	// without it a server that does not heed the signal ends the tests
+	// without it a signal that the server does not handle would end the tests
 	guard := make(chan os.Signal, 1)
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A history has the results of reading the exports file. Unlike the export set, it is never locked
-// for long.
+// A history has the results of reading the exports file. Unlike exportSet.mu, its lock is never
+// held for long.
 type history struct {
 	mu      sync.Mutex // guards all below
 	read    time.Time

@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// defaultKeytab is the host's keytab, as everywhere.
+// defaultKeytab is the usual path of a host's keytab.
 const defaultKeytab = "/etc/krb5.keytab"
 
 // kerberos has the values of the flags about Kerberos.
@@ -37,7 +37,7 @@ type kerberos struct {
 	live *kerberosServer // set by load
 }
 
-// A kerberosServer is the server's end of Kerberos.
+// A kerberosServer has the server's state for Kerberos.
 type kerberosServer struct {
 	flavor lateFlavor
 
@@ -55,8 +55,8 @@ func (k *kerberos) flags(f *pflag.FlagSet) {
 	f.StringVar(&k.unmapped, "idmap-unknown", "nobody", "treat principals that are no users of this machine as `nobody|refuse`")
 }
 
-// load reads the table. Identities that were found by an earlier table are forgotten; contexts keep
-// their users until they end.
+// load reads the table, and forgets identities from an earlier one. Contexts keep their users until
+// they end.
 func (k *kerberos) load() error {
 	if k.unmapped != "nobody" && k.unmapped != "refuse" {
 		return fmt.Errorf("--idmap-unknown %q: must be nobody or refuse", k.unmapped)
@@ -84,7 +84,7 @@ func (k *kerberos) load() error {
 	return nil
 }
 
-// rules returns the rules of idmap. The caller holds live.mu, and the keytab has been read.
+// rules returns the configuration for idmap. The caller holds live.mu, and has read the keytab.
 func (k *kerberos) rules() idmap.Config {
 	realms := k.realms
 	if len(realms) == 0 {
@@ -131,7 +131,7 @@ func (k *kerberos) start() error {
 	return nil
 }
 
-// acceptable returns the principals of a keytab that the server accepts tickets for.
+// acceptable returns the principals in a keytab for which the server accepts tickets.
 func acceptable(entries []krb5.KeytabEntry, only string) (names []string) {
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Principal, "@")
@@ -159,8 +159,8 @@ func userOf(users *idmap.Map, logger *slog.Logger) func(principal string) (trans
 	}
 }
 
-// A lateFlavor is RPCSEC_GSS of a server that may have no keytab yet: a later reload can bring the
-// first export that needs one.
+// A lateFlavor is RPCSEC_GSS for a server that may have no keytab yet: a later reload can bring the
+// first export that needs one. Until then it denies all contexts.
 type lateFlavor struct{ server atomic.Pointer[gss.Server] }
 
 // Flavor implements transport.SecurityFlavor.

@@ -36,7 +36,7 @@ type Kind struct {
 // A Help has a command's names and help texts.
 type Help struct{ Use, Short, Long, Example string }
 
-// Settings are flags of serve that a Kind also uses.
+// Settings are flags for serve that a Kind also uses.
 type Settings struct {
 	ReadOnly bool
 	StateDir string // directory for state between runs; "": none
@@ -69,7 +69,7 @@ func (k *Kind) exportsFile() string {
 	return k.Exports
 }
 
-// dir returns the name of the program's directories.
+// dir returns the name for the program's directories.
 func (k *Kind) dir() string {
 	if k == nil {
 		return control.Dir

@@ -44,9 +44,9 @@ func (m *limits) flags(f *pflag.FlagSet) {
 }
 
 // fit lowers the limits that are not on the command line to fit a descriptor limit. It returns a
-// line about the change, or "". Half of the descriptors are for connections, including those in
-// start-up. The files that osfs keeps open get three eighths, and short-lived files the rest.
-// Package os has already raised the limit to its maximum.
+// line about the change, or "". Half the descriptors are for connections, including those in
+// start-up. Files that osfs keeps open get three eighths, and short-lived files the rest. Package
+// os has already raised the limit to its maximum.
 func (m *limits) fit(descriptors uint64) string {
 	room := int(min(descriptors/2, 1<<20))
 	if m.conns+m.handshakes <= room {

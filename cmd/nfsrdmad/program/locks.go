@@ -119,7 +119,7 @@ func (k *locks) close() {
 }
 
 // bindings returns the lock programs at all their addresses. It returns none if only this machine
-// can reach the server, because rpcbind then needs the kernel's lock manager instead.
+// can reach the server: its rpcbind then keeps the entry for the kernel's lock manager.
 func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	if k.svc == nil || s.TCPAddr == nil {
 		return nil
@@ -135,9 +135,9 @@ func (k *locks) bindings(s *nfsserver.Service) []rpcbind.Binding {
 	return all
 }
 
-// register registers the lock programs with rpcbind, separately from NFS. If another lock manager
-// has the entry, NFS stays registered, and clients need no ports. known reports whether Linux can
-// mount without nolock.
+// register registers the lock programs with rpcbind, separately from NFS. So if another lock
+// manager is registered, NFS still is, and clients need no port options. known reports whether
+// Linux can mount without nolock.
 func (k *locks) register(ctx context.Context, all []rpcbind.Binding) (known bool, end func(context.Context)) {
 	if len(all) == 0 {
 		return false, func(context.Context) {}

@@ -24,7 +24,7 @@ type locksReport struct {
 	Grace float64      `json:"grace_seconds"` // in which clients may only reclaim locks
 	Locks []lockReport `json:"locks"`         // by export, file and first byte
 	More  bool         `json:"more"`          // there are others
-	// left out, as their file system keeps a call waiting
+	// files whose locks are missing here, because their file system does not answer
 	BusyFiles int `json:"busy_files"`
 }
 
@@ -36,7 +36,7 @@ type lockReport struct {
 	Owner   string `json:"owner"`   // in hex
 	Export  string `json:"export"`  // of the file
 	Path    string `json:"path"`    // "": not known
-	File    string `json:"file"`    // what names the file in its export, in hex
+	File    string `json:"file"`    // identifies the file in its export, in hex
 
 	// held, waiting, or calling: the server is calling the client back to grant the lock
 	State string   `json:"state"`

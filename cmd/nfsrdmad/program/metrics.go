@@ -103,7 +103,7 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// watch adds the metrics of a started service; locks is nil without a lock service.
+// watch adds the metrics about a started service; locks is nil without a lock service.
 func (m *metrics) watch(v *nfsserver.Service, s *nfsserver.Server, locks *nlm.Service, sec *security) {
 	m.registry.MustRegister(&stateFigures{v, s, locks}, securityFigures{sec})
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A mountDemand is the security of a command that all clients of an export can use. The zero value
-// is AUTH_SYS in clear.
+// A mountDemand is the security for a mount command that all of an export's clients can use. The
+// zero value is AUTH_SYS in clear.
 type mountDemand struct {
 	flavor string   // Kerberos; "": AUTH_SYS is accepted
 	hosts  []string // with Kerberos: names in the keytab
 
 	level       transport.XprtSec
 	certificate *x509.Certificate // with TLS: the server's
-	authority   string            // file with its issuer; "": this system trusts it, or none is known
+	authority   string            // file with its issuer; "": this system trusts it, or no file is known
 }
 
 // demand returns the security that an export demands by its rules, or by the flags.
@@ -81,8 +81,9 @@ func commonKerberos(rules []exports.Client) (name string) {
 	return name
 }
 
-// authorityOf returns the file of the authority that has issued the server's certificate: one for
-// clients, or the one beside the certificate, as nfsrdmad cert makes them.
+// authorityOf returns the file with the authority that issued the server's certificate: one in
+// clientCA, or ca.crt beside the certificate, where nfsrdmad cert puts it. It returns "" if this
+// system trusts the certificate, or no such file has the issuer.
 func (s *security) authorityOf(leaf *x509.Certificate, rest [][]byte) string {
 	between := x509.NewCertPool()
 	for _, der := range rest {
@@ -141,8 +142,8 @@ func (d *mountDemand) hostPort(a net.Addr) (host, port string) {
 	return host, port
 }
 
-// certName returns a name in the certificate for a host that is not in it; "": the host is, or
-// there is no such name.
+// certName returns a name from the certificate if the certificate does not have host; "": it has
+// host, or no name.
 func (d *mountDemand) certName(host string) string {
 	if d.certificate == nil || d.certificate.VerifyHostname(host) == nil {
 		return ""
@@ -158,7 +159,7 @@ func (d *mountDemand) certName(host string) string {
 	return ""
 }
 
-// options returns the options that both clients have.
+// options returns the mount options that our client and Linux share.
 func (d *mountDemand) options() (words []string) {
 	if d.flavor != "" {
 		words = append(words, "sec="+d.flavor)

@@ -20,7 +20,7 @@ var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/index.html"))
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageFigures is the page's content at one moment.
+// A pageFigures is the page's content at one moment.
 type pageFigures struct {
 	// distinguishes restarted counters from continued ones
 	Started int64       `json:"started_unix_nanoseconds"`

@@ -23,7 +23,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// The values of --rpcbind.
+// The values for --rpcbind.
 var rpcbindModes = []string{"auto", "serve", "off"}
 
 // portMapperBudget is the memory for the port mapper's calls, in addition to NFS's.
@@ -96,7 +96,7 @@ func register(ctx context.Context, all []rpcbind.Binding) *portMapping {
 	return p
 }
 
-// firstLine returns the first of several errors, and their number.
+// firstLine returns the first error's text, and the number of others.
 func firstLine(err error) string {
 	first, rest, more := strings.Cut(err.Error(), "\n")
 	if more {
@@ -105,8 +105,8 @@ func firstLine(err error) string {
 	return first
 }
 
-// conflictAdvice returns advice about the first conflict in err: another server is registered for
-// our program.
+// conflictAdvice returns advice about the first ConflictError in err: another server is registered
+// for our program.
 func conflictAdvice(err error) string {
 	var c *portmap.ConflictError
 	if !errors.As(err, &c) {

@@ -18,7 +18,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// security has the values of the flags about TLS and Kerberos, and what open has made of them.
+// security has the values of the flags about TLS and Kerberos, and the state that open makes from
+// them.
 type security struct {
 	cert, key string
 	clientCA  []string
@@ -80,7 +81,7 @@ func (s *security) open() error {
 	return nil
 }
 
-// demands returns the flags' demands on the command line's exports. The flags are valid.
+// demands returns the flags' demands for the command line's exports. open has validated the flags.
 func (s *security) demands() exports.Security {
 	d, _ := exports.ParseSecurity(s.sec, s.xprtsec)
 	return d
@@ -94,7 +95,7 @@ func (s *security) apply(l *nfsserver.Listen) {
 	l.RPC.Security = append(l.RPC.Security, &s.kerberos.live.flavor)
 }
 
-// lacks returns the first of a rule's demands that no client can meet, with the cure; "": none.
+// lacks returns a rule's first demand that no client can meet, with the cure; "": none.
 func (s *security) lacks(d *exports.Security) string {
 	switch {
 	case d.XprtSec > transport.XprtNone && s.store == nil:
@@ -174,13 +175,13 @@ func (s *security) proven() bool {
 	return proven(&d)
 }
 
-// proven reports whether a rule accepts flavors of Kerberos alone.
+// proven reports whether a rule accepts Kerberos flavors alone.
 func proven(d *exports.Security) bool {
 	flavors := d.Flavors()
 	return len(flavors) > 0 && !slices.ContainsFunc(flavors, func(f exports.FlavorAccess) bool { return f.Flavor <= oncrpc.FlavorSys })
 }
 
-// mixed reports whether a rule with a flavor of Kerberos accepts claimed users too.
+// mixed reports whether a rule with a Kerberos flavor also accepts users without proof.
 func mixed(d *exports.Security) bool {
 	claimed, proven := false, false
 	for _, f := range d.Flavors() {
@@ -190,5 +191,6 @@ func mixed(d *exports.Security) bool {
 	return claimed && proven
 }
 
-// reload reads the table of principals again. Other files are read again once they change.
+// reload reads the table of principals again. Other files are checked for changes when they are
+// used.
 func (s *security) reload() error { return s.kerberos.load() }

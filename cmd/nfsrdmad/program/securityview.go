@@ -13,17 +13,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A tlsStatus is the server's side of TLS.
+// A tlsStatus is the state of TLS in the server.
 type tlsStatus struct {
 	Certificate string     `json:"certificate"`           // file
 	Expires     time.Time  `json:"expires"`               // of the certificate
 	Days        float64    `json:"expires_days"`          // until then; negative: it has expired
-	Kernel      bool       `json:"kernel"`                // new sessions over TCP are for the kernel
+	Kernel      bool       `json:"kernel"`                // the kernel encrypts new sessions over TCP
 	Lists       *time.Time `json:"crl_expires,omitempty"` // of the first revocation list
 	Error       string     `json:"error,omitempty"`       // of changed files that are not in use
 }
 
-// A kerberosStatus is the server's side of Kerberos.
+// A kerberosStatus is the state of Kerberos in the server.
 type kerberosStatus struct {
 	Principals []string `json:"principals"` // of the keytab
 	Contexts   int      `json:"contexts"`   // established now

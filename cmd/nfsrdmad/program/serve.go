@@ -28,13 +28,13 @@ import (
 // shutdownGrace limits the wait for running calls at the end.
 const shutdownGrace = 10 * time.Second
 
-// quietInterval is the interval of checks whether the server is idle, to return memory.
+// quietInterval is the time between two checks whether the server is idle, to return memory.
 const quietInterval = 10 * time.Second
 
 // defaultMemory is the default name of the file tree in memory.
 const defaultMemory = "/memory"
 
-// options has the values of serve's flags.
+// options has the values from serve's flags.
 type options struct {
 	kind      *Kind // nil: directories
 	addr      string

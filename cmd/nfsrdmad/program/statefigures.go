@@ -65,7 +65,7 @@ var (
 	roceAgain = desc("roce_retransmissions_total", "Retransmissions over RoCE of data that a peer did not acknowledge.")
 )
 
-// Reasons of refusals outside the transport.
+// Reasons for refusals outside the transport.
 const (
 	exportClient = "export_client"
 	exportPort   = "export_port"
@@ -132,7 +132,7 @@ func (f *stateFigures) collectTransport(ch chan<- prometheus.Metric) {
 	ch <- gauge(repeatBytes, t.Repeats.Bytes)
 }
 
-// connFigures has the connections of one RDMA protocol.
+// connFigures has the metrics of the connections over TCP, or over one RDMA protocol.
 type connFigures struct {
 	rdma          string // the label's value: iwarp, roce, or "" for TCP
 	count         int

@@ -31,7 +31,7 @@ type statusReport struct {
 
 	Listeners   []listenerReport `json:"listeners"`   // addresses that are served
 	Connections map[string]int   `json:"connections"` // by transport
-	Calls       uint64           `json:"calls"`       // since the start, as the bytes of their messages
+	Calls       uint64           `json:"calls"`       // since the start, as are the bytes
 	BytesIn     uint64           `json:"bytes_in"`    // from clients
 	BytesOut    uint64           `json:"bytes_out"`   // to clients
 
@@ -43,12 +43,12 @@ type statusReport struct {
 	// decisions of the mechanisms of the data path, by name
 	Mechanisms map[string]rnic.Decisions `json:"mechanisms"`
 
-	TLS      *tlsStatus      `json:"tls,omitempty"`      // without --tls-cert absent
+	TLS      *tlsStatus      `json:"tls,omitempty"`      // absent without --tls-cert
 	Kerberos *kerberosStatus `json:"kerberos,omitempty"` // absent if no export needs it
 
 	ExportsFile string     `json:"exports_file"`           // "": none
-	ExportsRead *time.Time `json:"exports_read,omitempty"` // when the file was last taken in
-	// the last one, if none after it was taken in
+	ExportsRead *time.Time `json:"exports_read,omitempty"` // when the file was last read without a mistake
+	// the last reload, if it was refused
 	Refused *refusedReport `json:"refused_reload,omitempty"`
 }
 

@@ -20,8 +20,8 @@ const (
 
 var kernelModes = []string{kernelOff, kernelOn, kernelAuto}
 
-// chooseKernel sets inKernel by --tls-kernel and by the probe of the kernel, which is
-// transport.ProbeKernelTLS.
+// chooseKernel sets inKernel according to --tls-kernel and to probe, which is
+// transport.ProbeKernelTLS except in tests.
 func (s *security) chooseKernel(probe func() (rekeys bool, err error)) error {
 	switch {
 	case !slices.Contains(kernelModes, s.tlsKernel):

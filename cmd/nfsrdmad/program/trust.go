@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// trust has the values of the flags about callers.
+// trust has the values from the flags about callers.
 type trust struct {
 	noRootSquash bool
 	rootSquash   bool // requests the default; kept for old command lines
@@ -60,8 +60,8 @@ func (t *trust) line(s *nfsserver.Squash, l *nfsserver.Service, set *exportSet) 
 	return fmt.Sprintf("callers: %s%s; %s", local, remote, t.rootWords(set))
 }
 
-// rootWords describe the mapping of root. The flags apply to the command line's exports; a file has
-// its own rules per client.
+// rootWords describes the mapping of root. The flags apply to the command line's exports; a file
+// has its own rules per client.
 func (t *trust) rootWords(set *exportSet) string {
 	root := "root acts as nobody"
 	if t.noRootSquash {

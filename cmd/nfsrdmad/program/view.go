@@ -42,8 +42,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// newTable returns a writer of aligned columns, after the header head. Cells end with a tab, rows
-// with a newline.
+// newTable returns a writer for aligned columns, and writes the header head. Cells end with a tab,
+// rows with a newline.
 func newTable(w io.Writer, head string) *tabwriter.Writer {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
