@@ -89,6 +89,20 @@ var refused = []struct{ text, want string }{
 	{"struct s { opaque a<>; /* ddp-eligible */ }; struct t { s all<3>; };", "a.x:1:59: a ddp-eligible item in a list or an optional value: only one that is always there can be a chunk"},
 	{"struct s { opaque a<>; /* ddp-eligible */\nopaque b<>; /* ddp-eligible */\n}; program P { version V { void F(s) = 1; } = 1; } = 1;",
 		"a.x:3:33: the arguments of F can have several ddp-eligible items; one is possible"},
+	// limits
+	{limited("int", "a", "count"), "a.x:2:50: expected reply-limit: FIELD or reply-limit: FIELD + CONSTANT"},
+	{limited("int", "a", ": a - 1"), "a.x:2:50: expected reply-limit: FIELD or reply-limit: FIELD + CONSTANT"},
+	{limited("int", "a", ": a + 1 */ /* reply-limit: a"), "a.x:2:75: a second reply-limit"},
+	{limited("int", "a", ": a + 09"), "a.x:2:50: 09 is not an integer within 64 bits"},
+	{limited("int", "a", ": a + N"), "a.x:2:50: N is not defined; a constant from a header for C can be given with -D N=N"},
+	{limited("int", "a", ": a + 4294967296"), "a.x:2:50: the constant in the reply-limit of F is 4294967296, not a number from 0 to 4294967295"},
+	{limited("int", "a", ": b"), "a.x:2:50: reply-limit: s has no field b"},
+	{limited("int", "a", ": a.b"), "a.x:2:50: reply-limit: s.a has no field b"},
+	{limited("float", "a", ": a"), "a.x:2:50: reply-limit: s.a is no integer"},
+	{"program P { version V { int F(int) = 1; /* reply-limit: a */ } = 1; } = 1;", "a.x:1:41: reply-limit: F needs one argument, a struct"},
+	{"program P { version V { void F(void) = 1; /* reply-limit: a */ } = 1; } = 1;", "a.x:1:43: reply-limit: F has no result"},
+	{"struct s { unsigned n; opaque a<>; /* ddp-eligible */\n}; program P { version V { s F(s) = 1; /* reply-limit: n */ } = 1; } = 1;",
+		"a.x:2:40: reply-limit: the result of F has a ddp-eligible item, whose length the caller's sink limits"},
 	// programs
 	{"program P { } = 1;", "a.x:1:9: a program without versions"},
 	{"program P { version V { } = 1; } = 1;", "a.x:1:21: a version without procedures"},
@@ -96,6 +110,11 @@ var refused = []struct{ text, want string }{
 	{"program P { version V { void F(void) = 1; void G(void) = 1; } = 1; } = 1;", "a.x:1:48: procedure 1 stands twice in V"},
 	{"program P { version V { void F(void) = 1; } = 1; version W { void F(void) = 1; } = 1; } = 1;", "a.x:1:58: W, version 1, stands twice in P"},
 	{"program P { version V { void F(opaque) = 1; } = 1; } = 1;", "a.x:1:32: opaque needs a size: give it a name by typedef"},
+}
+
+// limited is a file with a procedure whose argument has a field, and with a reply-limit.
+func limited(fieldType, field, limit string) string {
+	return fmt.Sprintf("struct s { %s %s; };\nprogram P { version V { string F(s) = 1;         /* reply-limit%s */ } = 1; } = 1;", fieldType, field, limit)
 }
 
 func TestRefused(t *testing.T) {
@@ -116,28 +135,29 @@ func TestRefused(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	files := map[string]string{"more.x": "typedef int more;\n"}
 	for text, want := range map[string]string{
-		"%#include <x.h>\n%anything ' at \" all\nconst A = 1;":                                          "A = 1",
-		"#define A 7\nstruct s { opaque a<A>; };":                                                       "d.Opaque(7)",
-		"#define A B\n#define B 3\ntypedef int t[A];":                                                   "type T [3]int32",
-		"#include \"more.x\"\nstruct s { more m; };":                                                    "M More",
-		"# 10 \"b.x\"\nconst A = 1;":                                                                    "A = 1",
-		"union u switch (int a) { case 1: bool a; };":                                                   "AArm bool",
-		"union u switch (bool more) { case TRUE: struct { int n; u next; } rest; case FALSE: void; };":  "Rest *URest",
-		"union u switch (enum { A, B } a) { case A: void; case B: void; };":                             "A UA",
-		"typedef struct s s; struct s { int a; };":                                                      "type S struct",
-		"typedef enum { A, B } e;":                                                                      "B E = 1",
-		"typedef struct { int a; } s;":                                                                  "type S struct",
-		"struct s { unsigned a; u_long b; unsigned short c; long int d; };":                             "C uint32",
-		"struct s { netobj a; des_block b; rpcprog_t c; };":                                             "d.Opaque(1024)",
-		"program P { version V { struct netbuf F(string) = 1; } = 1; } = 1;":                            "type Netbuf struct",
-		"program P { version V { void F(void) = 1; } = 1; } = 1; const A = F;":                          "A = 1",
-		"enum e { A = -1, B, C = 0xffffffff };":                                                         "C E = -1",
-		"struct n { int a; n *next; }; typedef n *ns; struct s { ns all; };":                            "type Ns []N",
-		"struct s { int a; int again<3>; s *next; }; program P { version V { s F(s) = 1; } = 1; } = 1;": "Next  *S",
-		"#if defined(A) || (B && 1 < 2) || !C\nconst D = 1;\n#elif 1\nconst D = 2;\n#endif":             "D = 1",
-		"#if A\n#if 1\n@\n#endif\n#elif 2 >= 2\nconst D = 2;\n#else\n@\n#endif":                         "D = 2",
-		"#undef X\n#ifndef X\nconst D = 3; // why\n#endif":                                              "D = 3 // why",
-		"const A = \"a \\ text\";":                                                                      "A = \"a \\\\ text\"",
+		"%#include <x.h>\n%anything ' at \" all\nconst A = 1;":                                             "A = 1",
+		"#define A 7\nstruct s { opaque a<A>; };":                                                          "d.Opaque(7)",
+		"#define A B\n#define B 3\ntypedef int t[A];":                                                      "type T [3]int32",
+		"#include \"more.x\"\nstruct s { more m; };":                                                       "M More",
+		"# 10 \"b.x\"\nconst A = 1;":                                                                       "A = 1",
+		"union u switch (int a) { case 1: bool a; };":                                                      "AArm bool",
+		"union u switch (bool more) { case TRUE: struct { int n; u next; } rest; case FALSE: void; };":     "Rest *URest",
+		"union u switch (enum { A, B } a) { case A: void; case B: void; };":                                "A UA",
+		"typedef struct s s; struct s { int a; };":                                                         "type S struct",
+		"struct s { int a; }; program P { version V { string F(s) = 1; /* reply-limit: a */ } = 1; } = 1;": "limited := int(min(max(args.A, 0), 1048580))",
+		"typedef enum { A, B } e;":                                                                         "B E = 1",
+		"typedef struct { int a; } s;":                                                                     "type S struct",
+		"struct s { unsigned a; u_long b; unsigned short c; long int d; };":                                "C uint32",
+		"struct s { netobj a; des_block b; rpcprog_t c; };":                                                "d.Opaque(1024)",
+		"program P { version V { struct netbuf F(string) = 1; } = 1; } = 1;":                               "type Netbuf struct",
+		"program P { version V { void F(void) = 1; } = 1; } = 1; const A = F;":                             "A = 1",
+		"enum e { A = -1, B, C = 0xffffffff };":                                                            "C E = -1",
+		"struct n { int a; n *next; }; typedef n *ns; struct s { ns all; };":                               "type Ns []N",
+		"struct s { int a; int again<3>; s *next; }; program P { version V { s F(s) = 1; } = 1; } = 1;":    "Next  *S",
+		"#if defined(A) || (B && 1 < 2) || !C\nconst D = 1;\n#elif 1\nconst D = 2;\n#endif":                "D = 1",
+		"#if A\n#if 1\n@\n#endif\n#elif 2 >= 2\nconst D = 2;\n#else\n@\n#endif":                            "D = 2",
+		"#undef X\n#ifndef X\nconst D = 3; // why\n#endif":                                                 "D = 3 // why",
+		"const A = \"a \\ text\";":                                                                         "A = \"a \\\\ text\"",
 	} {
 		code, err := compile(text, files)
 		if err != nil || !strings.Contains(strings.ReplaceAll(code, "\t", " "), want) {

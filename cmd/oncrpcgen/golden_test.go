@@ -66,6 +66,7 @@ var allTypes = map[string]func() message{
 	"node": mk[all.Node], "chains": mk[all.Chains], "forest": mk[all.Forest], "forest_list": mk[all.ForestList], "options": mk[all.Options],
 	"choice": mk[all.Choice], "exact": mk[all.Exact], "exact_point": mk[all.ExactPoint], "flag": mk[all.Flag], "large": mk[all.Large],
 	"chain": mk[all.Chain], "chain_element": mk[all.ChainElement], "larges": mk[all.Larges], "upload": mk[all.Upload], "download": mk[all.Download],
+	"range": mk[all.Range], "list_args": mk[all.ListArgs], "listing": mk[all.Listing],
 }
 
 // nfs3Types has results and arguments of NFSv3.

@@ -137,7 +137,10 @@ type Proc struct {
 	Res              *Type // nil: void
 	Idempotent       bool
 	Note             syntax.Note
-	MaxReply         uint64 // bytes, an item as its length word
+	MaxReply         uint64 // bytes, an item as its length word; the constant part, if there is a Limit
+	Limit            *Limit // nil: MaxReply alone
+	limit            *syntax.Limit
+	plus             uint64 // the constant in limit
 }
 
 // ArgItem reports whether an argument may travel as a chunk.

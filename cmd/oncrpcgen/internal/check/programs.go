@@ -67,6 +67,9 @@ func (c *checker) procs(p *Program, v *syntax.Version) {
 			proc.Res = c.operand(q.Res, q.Name.Text+"_res")
 		}
 		p.Procs = append(p.Procs, proc)
+		if proc.limit = q.Limit; q.Limit != nil {
+			proc.plus = c.unsigned(q.Limit.Plus, "the constant in the reply-limit of "+q.Name.Text)
+		}
 	}
 }
 
@@ -93,12 +96,16 @@ func (c *checker) replies(list []*Program) {
 				c.fail(q.Pos, "the arguments of %s can have several ddp-eligible items; one is possible", q.X)
 			}
 			if q.Res == nil {
+				if q.limit != nil {
+					c.fail(q.limit.Pos, "reply-limit: %s has no result", q.X)
+				}
 				continue
 			}
 			if c.measure(q.Res); q.Res.Items > 1 {
 				c.fail(q.Pos, "the result of %s can have several ddp-eligible items; one is possible", q.X)
 			}
 			q.MaxReply = min(c.longest(q.Res), roundUp(c.opts.Max))
+			c.limit(q)
 		}
 	}
 }

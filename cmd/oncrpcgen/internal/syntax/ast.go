@@ -37,8 +37,14 @@ type Value struct {
 
 // A Note has the comments at a definition.
 type Note struct {
-	Doc  []string // before it
-	Tail []string // after it, on its lines
+	Doc  []Comment // before it
+	Tail []Comment // after it, on its lines
+}
+
+// A Comment is a comment without its signs, and the place where it begins.
+type Comment struct {
+	Text string
+	Pos  Pos
 }
 
 // A File is a parsed file with the files that it includes.
@@ -140,5 +146,14 @@ type Proc struct {
 	Number     Value
 	Args       []Spec
 	Res        *Spec
-	Idempotent bool // marked idempotent
+	Idempotent bool   // marked idempotent
+	Limit      *Limit // marked reply-limit
+}
+
+// A Limit is the mark "reply-limit: FIELD + CONSTANT" at a procedure: a result has at most as many
+// bytes as an argument's field says, and Plus more.
+type Limit struct {
+	Pos   Pos
+	Field []string // a field, or the fields that lead to it
+	Plus  Value
 }

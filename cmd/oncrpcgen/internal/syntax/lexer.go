@@ -40,11 +40,11 @@ type lexer struct {
 	src     string
 	at      int
 	pos     Pos
-	fresh   bool     // only blanks are before at on its line
-	pending []string // comments that belong to the next token
-	ended   int      // line on which the last one ends
-	first   int      // the file's first token
-	blocks  []block  // open #if
+	fresh   bool      // only blanks are before at on its line
+	pending []Comment // comments that belong to the next token
+	ended   int       // line on which the last one ends
+	first   int       // the file's first token
+	blocks  []block   // open #if
 	defined *[]Define
 }
 
@@ -132,7 +132,8 @@ func (l *lexer) next() bool {
 	case strings.HasPrefix(rest, "/*"):
 		l.comment()
 	case strings.HasPrefix(rest, "//"):
-		l.keep(l.pos.Line, l.step(lineLength(rest))[2:])
+		start := l.pos
+		l.keep(start, l.step(lineLength(rest))[2:])
 	default:
 		l.fresh = false
 		if l.skipping() {
@@ -169,19 +170,19 @@ func (l *lexer) comment() {
 			l.step(1)
 		}
 	}
-	l.keep(start.Line, body)
+	l.keep(start, body)
 }
 
 // keep puts a comment beside the token before it on its line, or keeps it for the next token.
-func (l *lexer) keep(line int, body string) {
+func (l *lexer) keep(start Pos, body string) {
 	if l.skipping() {
 		return
 	}
-	if n := len(l.tokens); n > l.first && l.tokens[n-1].pos.Line == line {
-		l.tokens[n-1].tail = append(l.tokens[n-1].tail, body)
+	if n := len(l.tokens); n > l.first && l.tokens[n-1].pos.Line == start.Line {
+		l.tokens[n-1].tail = append(l.tokens[n-1].tail, Comment{body, start})
 		return
 	}
-	l.pending, l.ended = append(l.pending, body), l.pos.Line
+	l.pending, l.ended = append(l.pending, Comment{body, start}), l.pos.Line
 }
 
 // token reads one token.

@@ -150,14 +150,18 @@ func (p *parser) ends(start int) Note {
 
 // marked reports whether a comment is the mark.
 func (n *Note) marked(mark string) bool {
-	is := func(comment string) bool { return strings.Trim(comment, " \t\r\n*") == mark }
+	is := func(c Comment) bool { return c.words() == mark }
 	return slices.ContainsFunc(n.Doc, is) || slices.ContainsFunc(n.Tail, is)
 }
+
+// words returns a comment's text without its frame.
+func (c *Comment) words() string { return strings.Trim(c.Text, " \t\r\n*") }
 
 // The marks in comments.
 const (
 	markItem       = "ddp-eligible"
 	markIdempotent = "idempotent"
+	markLimit      = "reply-limit" // and a colon
 )
 
 func (p *parser) file() *File {
@@ -255,5 +259,6 @@ func (p *parser) proc() *Proc {
 	p.want(";")
 	q.Note = p.noted(start)
 	q.Idempotent = q.marked(markIdempotent)
+	q.Limit = p.limit(&q.Note)
 	return q
 }

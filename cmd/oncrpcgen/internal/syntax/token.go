@@ -40,9 +40,9 @@ type token struct {
 	kind kind
 	text string // an ident, a number, or a text without its quotes
 	pos  Pos
-	doc  []string // comments between the previous token's line and this token
-	tail []string // comments after this token on its line
-	from string   // the macro that this token comes from
+	doc  []Comment // comments between the previous token's line and this token
+	tail []Comment // comments after this token on its line
+	from string    // the macro that this token comes from
 }
 
 func (t *token) String() string {

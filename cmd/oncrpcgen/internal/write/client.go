@@ -81,13 +81,16 @@ func (w *writer) client(p *check.Program) {
 // call writes a client's method.
 func (w *writer) call(p *check.Program, q *check.Proc) {
 	w.p("")
-	w.doc(q.Method+" calls "+q.X+"."+sinkText(q), q.Note)
+	w.doc(q.Method+" calls "+q.X+"."+sinkText(q)+replyLimitText(q), q.Note)
 	args := q.Args
 	head := fmt.Sprintf("func (c *%sClient) %s(ctx context.Context%s", p.Name, q.Method, params(q))
 	sink, room := "nil", "0"
 	if n := q.ResItem(); n > 0 {
 		head += ", sink []byte"
 		sink, room = "sink", "room"
+	}
+	if q.Limit != nil {
+		room = "limited"
 	}
 	marshaler := "nil"
 	switch {
@@ -112,6 +115,13 @@ func (w *writer) call(p *check.Program, q *check.Proc) {
 		return
 	}
 	w.p("%s) (%s, error) {", head, paramType(q.Res))
+	if l := q.Limit; l != nil {
+		field := "args" + l.Field
+		if l.Signed {
+			field = fmt.Sprintf("max(%s, 0)", field)
+		}
+		w.p("limited := int(min(%s, %d))", field, l.Most)
+	}
 	if room == "room" {
 		w.p("room := 0\nif len(sink) == 0 {\nroom = %d\n}", min(q.ResItem(), (w.opts.Max+3)&^3))
 	}
@@ -143,6 +153,18 @@ func sinkText(q *check.Proc) string {
 		return ""
 	}
 	return " The item in the result is placed in sink, and is then a slice of sink. Without a sink it is part of the reply, and copied."
+}
+
+// replyLimitText documents a result's limit.
+func replyLimitText(q *check.Proc) string {
+	if q.Limit == nil {
+		return ""
+	}
+	plus := ""
+	if q.MaxReply > 0 {
+		plus = fmt.Sprintf(" + %d", q.MaxReply)
+	}
+	return fmt.Sprintf(" The longest result has args%s%s bytes, but at most %d.", q.Limit.Field, plus, q.MaxReply+q.Limit.Most)
 }
 
 // wrappers writes the types for arguments and results without their own methods.

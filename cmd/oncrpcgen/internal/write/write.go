@@ -115,8 +115,10 @@ func (w *writer) doc(first string, note syntax.Note) {
 	}
 }
 
-// marks are comments for this program.
-var marks = []string{"ddp-eligible", "idempotent"}
+// isMark reports whether a comment is for this program.
+func isMark(s string) bool {
+	return s == "ddp-eligible" || s == "idempotent" || strings.HasPrefix(s, "reply-limit:")
+}
 
 // clean returns a comment's words, without its frame.
 func clean(comment string) string {
@@ -126,7 +128,7 @@ func clean(comment string) string {
 		words = append(words, strings.Fields(line)...)
 	}
 	s := strings.Join(words, " ")
-	if slices.Contains(marks, s) || strings.Contains(s, "Copyright") || strings.Contains(s, "RPCSRC") {
+	if isMark(s) || strings.Contains(s, "Copyright") || strings.Contains(s, "RPCSRC") {
 		return ""
 	}
 	return strings.Map(func(r rune) rune {
@@ -140,10 +142,10 @@ func clean(comment string) string {
 // docText returns the last comment before a definition, and those after it.
 func docText(n syntax.Note) (lines []string) {
 	if len(n.Doc) > 0 {
-		lines = wrap(clean(n.Doc[len(n.Doc)-1]))
+		lines = wrap(clean(n.Doc[len(n.Doc)-1].Text))
 	}
 	for _, c := range n.Tail {
-		lines = append(lines, wrap(clean(c))...)
+		lines = append(lines, wrap(clean(c.Text))...)
 	}
 	return lines
 }

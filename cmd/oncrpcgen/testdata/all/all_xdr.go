@@ -35,6 +35,9 @@ const (
 	ALLPROC_CHOOSE  = 8
 	ALLPROC_GROW    = 9
 	ALLPROC_ARRAYS  = 10
+	ALLPROC_LIST    = 11
+	ALLPROC_FIRST   = 12
+	ALLPROC_EVERY   = 13
 	ALL_V2          = 2
 )
 
@@ -958,6 +961,75 @@ func (v *Download) keep(d *xdr.Decoder) {
 	}
 }
 
+// A Range is range, 12 bytes.
+//
+// A result whose length depends on the arguments.
+type Range struct {
+	First int64
+	Count uint32
+}
+
+// EncodeXDR appends the value.
+func (v *Range) EncodeXDR(e *xdr.Encoder) { v.put((*[12]byte)(e.Space(12))) }
+
+// put writes the value.
+func (v *Range) put(b *[12]byte) {
+	binary.BigEndian.PutUint64(b[0:], uint64(v.First))
+	binary.BigEndian.PutUint32(b[8:], v.Count)
+}
+
+// DecodeXDR reads a value.
+func (v *Range) DecodeXDR(d *xdr.Decoder) {
+	if b := d.Fixed(12); b != nil {
+		v.get((*[12]byte)(b))
+	}
+}
+
+// get reads the value.
+func (v *Range) get(b *[12]byte) {
+	v.First = int64(binary.BigEndian.Uint64(b[0:]))
+	v.Count = binary.BigEndian.Uint32(b[8:])
+}
+
+// A ListArgs is list_args.
+type ListArgs struct {
+	From  Name
+	Range Range
+}
+
+// EncodeXDR appends the value.
+func (v *ListArgs) EncodeXDR(e *xdr.Encoder) {
+	e.String(v.From)
+	v.Range.EncodeXDR(e)
+}
+
+// DecodeXDR reads a value.
+func (v *ListArgs) DecodeXDR(d *xdr.Decoder) {
+	v.From = d.String(16)
+	v.Range.DecodeXDR(d)
+}
+
+// A Listing is listing.
+type Listing struct {
+	Names []Name // at most 65536 elements
+}
+
+// EncodeXDR appends the value.
+func (v *Listing) EncodeXDR(e *xdr.Encoder) {
+	e.Uint32(uint32(len(v.Names)))
+	for i := range v.Names {
+		e.String(v.Names[i])
+	}
+}
+
+// DecodeXDR reads a value.
+func (v *Listing) DecodeXDR(d *xdr.Decoder) {
+	v.Names = xdr.Resize(v.Names, d.Length(65536, 4))
+	for i := range v.Names {
+		v.Names[i] = d.String(16)
+	}
+}
+
 // An AllV1Client calls ALL_V1 of ALL_PROG. Its methods can run concurrently.
 //
 // The first one.
@@ -978,6 +1050,9 @@ var (
 	procAllV1Choose  = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_CHOOSE, Name: "ALLPROC_CHOOSE", MaxReply: 88}
 	procAllV1Grow    = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_GROW, Name: "ALLPROC_GROW", MaxReply: 1048576}
 	procAllV1Arrays  = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_ARRAYS, Name: "ALLPROC_ARRAYS", MaxReply: 1048576}
+	procAllV1List    = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_LIST, Name: "ALLPROC_LIST", MaxReply: 16}
+	procAllV1First   = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_FIRST, Name: "ALLPROC_FIRST"}
+	procAllV1Every   = transport.Proc{Prog: ALL_PROG, Vers: ALL_V1, Proc: ALLPROC_EVERY, Name: "ALLPROC_EVERY", MaxReply: 1048576}
 )
 
 // Null calls ALLPROC_NULL.
@@ -1066,6 +1141,36 @@ func (c *AllV1Client) Arrays(ctx context.Context, args *Arrays) (*Arrays, error)
 	return &res.v, nil
 }
 
+// List calls ALLPROC_LIST. The longest result has args.Range.Count + 16 bytes, but at most
+// 1310724.
+func (c *AllV1Client) List(ctx context.Context, args *ListArgs) (*Listing, error) {
+	limited := int(min(args.Range.Count, 1310708))
+	res := new(Listing)
+	if err := c.c.Call(ctx, &procAllV1List, args, res, nil, limited); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// First calls ALLPROC_FIRST. The longest result has args.First bytes, but at most 1310724.
+func (c *AllV1Client) First(ctx context.Context, args *Range) (*Listing, error) {
+	limited := int(min(max(args.First, 0), 1310724))
+	res := new(Listing)
+	if err := c.c.Call(ctx, &procAllV1First, args, res, nil, limited); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// Every calls ALLPROC_EVERY.
+func (c *AllV1Client) Every(ctx context.Context, args *ListArgs) (*Listing, error) {
+	res := new(Listing)
+	if err := c.c.Call(ctx, &procAllV1Every, args, res, nil, 0); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
 // An AllV1Server serves ALL_V1 of ALL_PROG. A method sets res, and runs concurrently with
 // others. args and its slices are valid until it returns, and res must not have slices of
 // args. Bytes for items come from c.Buffer. After an error other than those of transport, the
@@ -1093,6 +1198,12 @@ type AllV1Server interface {
 	Grow(c *transport.Call, args Branch, res *Branch) error
 	// Arrays is ALLPROC_ARRAYS.
 	Arrays(c *transport.Call, args *Arrays, res *Arrays) error
+	// List is ALLPROC_LIST.
+	List(c *transport.Call, args *ListArgs, res *Listing) error
+	// First is ALLPROC_FIRST.
+	First(c *transport.Call, args *Range, res *Listing) error
+	// Every is ALLPROC_EVERY.
+	Every(c *transport.Call, args *ListArgs, res *Listing) error
 }
 
 // NewAllV1Program returns the table of ALL_V1. The caller can change its rows, such as
@@ -1130,6 +1241,9 @@ func NewAllV1Program(s AllV1Server) *transport.Program {
 				return s.Grow(c, args.args, &res.v)
 			})},
 			ALLPROC_ARRAYS: {Name: "ALLPROC_ARRAYS", Run: transport.Handle(s.Arrays)},
+			ALLPROC_LIST:   {Name: "ALLPROC_LIST", Idempotent: true, Run: transport.Handle(s.List)},
+			ALLPROC_FIRST:  {Name: "ALLPROC_FIRST", Run: transport.Handle(s.First)},
+			ALLPROC_EVERY:  {Name: "ALLPROC_EVERY", Run: transport.Handle(s.Every)},
 		},
 	}
 }
