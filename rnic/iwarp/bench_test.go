@@ -1,4 +1,4 @@
-// Benchmarks, each beside raw TCP in the same process: machines differ, the ratio says more.
+// Benchmarks, each beside raw TCP in the same process. Machines differ, so compare the ratios.
 
 package iwarp
 
@@ -37,7 +37,7 @@ func crcModes(b *testing.B, f func(b *testing.B, cfg rnic.DeviceConfig)) {
 	b.Run("nocrc", func(b *testing.B) { f(b, rnic.DeviceConfig{CRC: rnic.CRCOff}) })
 }
 
-// rawPingPong is the time of n round trips of 64 bytes over TCP.
+// rawPingPong returns the time for n round trips of 64 bytes over TCP.
 func rawPingPong(b testing.TB, n int) time.Duration {
 	c, d := pipeTCP(b)
 	go func() {
@@ -58,8 +58,8 @@ func rawPingPong(b testing.TB, n int) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkPingPong answers each message where it arrives, in the CQ handler, as
-// the raw loops answer where they read.
+// BenchmarkPingPong answers each message in the CQ handler, on the goroutine that received it, as
+// the raw loops do.
 func BenchmarkPingPong(b *testing.B) {
 	crcModes(b, func(b *testing.B, cfg rnic.DeviceConfig) {
 		x, y := joined(b, cfg, cfg, 16)
@@ -80,7 +80,8 @@ func BenchmarkPingPong(b *testing.B) {
 	})
 }
 
-// BenchmarkPingPongCall has a goroutine that posts, and waits for the answer to be handed to it.
+// BenchmarkPingPongCall measures a goroutine that posts, then waits until the handler passes it the
+// answer.
 func BenchmarkPingPongCall(b *testing.B) {
 	crcModes(b, func(b *testing.B, cfg rnic.DeviceConfig) {
 		x, y := joined(b, cfg, cfg, 16)
@@ -99,8 +100,8 @@ func BenchmarkPingPongCall(b *testing.B) {
 	})
 }
 
-// bouncer posts receives and returns a handler that posts them again, and
-// answers each message with one of its size when answer says so.
+// bouncer posts receives and returns a handler that posts them again, and answers each message with
+// one of the same size if answer returns true.
 func (s *side) bouncer(b testing.TB, answer func() bool) func() {
 	wcs := make([]rnic.WC, 8)
 	bufs := make([]byte, 8*64)
@@ -123,7 +124,7 @@ func (s *side) bouncer(b testing.TB, answer func() bool) func() {
 	}
 }
 
-// rawStream is the time that n MiB take over TCP.
+// rawStream returns the time for n MiB over TCP.
 func rawStream(b testing.TB, n int) time.Duration {
 	c, d := pipeTCP(b)
 	buf, sink := make([]byte, 1<<20), make([]byte, 1<<20)
@@ -190,8 +191,8 @@ func bulk(b *testing.B, x, y *side, wr rnic.SendWR) {
 	b.ReportMetric(float64(rawStream(b, b.N))/float64(b.Elapsed()), "x-raw-speed")
 }
 
-// BenchmarkCallers has 32 goroutines that each post a small Send and wait for its
-// answer: what RPC clients do. The figure is for one call.
+// BenchmarkCallers measures 32 goroutines that each post a small Send and wait for its answer, as
+// RPC clients do. The figure is for one call.
 func BenchmarkCallers(b *testing.B) {
 	const callers = 32
 	x, y := joined(b, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 2*callers)
@@ -238,7 +239,7 @@ func BenchmarkCallers(b *testing.B) {
 	wg.Wait()
 }
 
-// echo has s answer each Send with its own bytes, from its handler.
+// echo makes s answer each Send with the same bytes, from its handler.
 func echo(b testing.TB, s *side, n int) {
 	bufs := make([]byte, 2*n*128)
 	sgls := make([][][]byte, n)

@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/internal/rxwait"
 )
 
-// transferred is what a test of large transfers receives.
+// transferred is the number of bytes that a test of large transfers receives.
 const transferred = 8 << 20
 
-// A roomySink takes whatever comes.
+// A roomySink takes all input.
 type roomySink struct{ p [64 << 10]byte }
 
 func (s *roomySink) aim() (head, rest []byte, ok bool) { return nil, s.p[:], true }
@@ -31,8 +31,8 @@ func pipeLink(t testing.TB) (*net.TCPConn, *tcpLink) {
 	return c, l
 }
 
-// Each batch of a stream of large transfers, and of no other, yields where there has been
-// a small call since one did.
+// A batch yields if its stream has large transfers, and a small call has come since the last yield.
+// Batches of other streams do not yield.
 func TestBatchesYieldToCalls(t *testing.T) {
 	const batches = 20
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, batches)

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// A scriptListener accepts what it is given: connections and errors.
+// A scriptListener accepts connections, or fails with errors, as the test passes them.
 type scriptListener struct {
 	next chan any // net.Conn or error
 	done chan struct{}
@@ -108,7 +108,7 @@ func TestListenerThatEndsByItself(t *testing.T) {
 	})
 }
 
-// TestAcceptGoesOnAfterPassingErrors: out of descriptors or memory is not the end.
+// TestAcceptGoesOnAfterPassingErrors: a lack of descriptors or memory does not end the listener.
 func TestAcceptGoesOnAfterPassingErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScriptListener()

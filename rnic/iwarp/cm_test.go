@@ -99,8 +99,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestEarlyBytes: bytes that come behind the Request before the Reply end the connection
-// unanswered, also when they come late.
+// TestEarlyBytes: bytes after the Request and before the Reply end the connection without an
+// answer, even between the listener's Accept and the request's.
 func TestEarlyBytes(t *testing.T) {
 	conformance.Proves(t, "R5044-141")
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
@@ -148,7 +148,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// responder says reply to the Request of a QP that connects, and returns both ends.
+// responder sends reply to the Request of a QP that connects, and returns both ends.
 func responder(t *testing.T, cfg rnic.DeviceConfig, reply string) (*script, error) {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 4), t: t}
@@ -198,7 +198,7 @@ func TestReplyChecked(t *testing.T) {
 			t.Fatalf("IRD and ORD %v, want %v", got, want)
 		}
 	})
-	t.Run("FPDUs behind the Reply", func(t *testing.T) { // siw may say them at once
+	t.Run("FPDUs behind the Reply", func(t *testing.T) { // siw may send them at once
 		s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 		ours, theirs := pipeTCP(t)
 		mem := make([]byte, 8)
@@ -280,9 +280,9 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { close(l.done); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHandshakeCap: silent connections do not pile up beyond the cap: the oldest
-// make room, so that one that speaks is served though many are silent; the
-// others end with the listener.
+// TestHandshakeCap: silent connections do not exceed the limit. The oldest are closed for new ones,
+// so a peer that sends its Request is served beside many silent ones. The rest end with the
+// listener.
 func TestHandshakeCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pl := &pipeListener{conns: make(chan net.Conn, 20), done: make(chan struct{})}

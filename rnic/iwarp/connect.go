@@ -23,8 +23,8 @@ var (
 )
 
 // Connect dials addr ("host:port", TCP) and does MPA start-up as initiator. After a failure the QP
-// is unchanged and may be tried again, unless its RTR (ConnOptions.RTR) did not get through: then
-// the QP has ended.
+// is unchanged and may be tried again, unless its RTR (ConnOptions.RTR) failed: then the QP has
+// ended.
 func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()
@@ -35,8 +35,8 @@ func (p *provider) Connect(ctx context.Context, ep rnic.Endpoint, addr string, c
 	return p.initiate(ctx, ep.(*stream), c, cp)
 }
 
-// ConnectOver is Connect on an existing connection: the initiator is the side that sends the
-// Request, even if the other side dialed.
+// ConnectOver is Connect on an existing connection: the initiator sends the Request, even if the
+// other side dialed.
 func (p *provider) ConnectOver(ctx context.Context, ep rnic.Endpoint, c net.Conn, cp rnic.ConnParams) error {
 	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout(connectTimeout))
 	defer cancel()

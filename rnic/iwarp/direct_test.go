@@ -22,14 +22,14 @@ func until(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestDirectSinkRevoked: the sink of Reads that are being answered is taken away.
+// TestDirectSinkRevoked: the sink of Reads is revoked while their responses arrive.
 func TestDirectSinkRevoked(t *testing.T) {
 	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff}
 	a, b := joined(t, cfg, cfg, 64)
 	mem := make([]byte, 1<<20)
 	mr, _ := b.pd.RegMR(bytes.Repeat([]byte{7}, len(mem)), rnic.RemoteRead)
 	const reads = 30
-	for done := reads; done == reads; { // again where all were answered before this goroutine had a processor
+	for done := reads; done == reads; { // again if all were answered before this goroutine ran
 		sink, _ := a.pd.RegMR(mem, rnic.LocalWrite)
 		for i := range uint64(reads) {
 			post(t, a.qp, rnic.SendWR{ID: i, Op: rnic.OpRead, MR: sink, Length: 1 << 20, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
@@ -48,8 +48,8 @@ func TestDirectSinkRevoked(t *testing.T) {
 	}
 }
 
-// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; a large one
-// only where a small one does not do.
+// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; and a large
+// one only after a read has filled the small one.
 func TestBuffersOnlyWithInput(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 4)
 	r := &streamOf(s.qp).rx
@@ -76,7 +76,7 @@ func TestBuffersOnlyWithInput(t *testing.T) {
 	}
 }
 
-// A fillingLink fills whatever buffer it is given.
+// A fillingLink fills each buffer that it gets.
 type fillingLink struct{ link }
 
 func (*fillingLink) read(s sink) (int, error) {

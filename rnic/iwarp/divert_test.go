@@ -1,4 +1,4 @@
-// Memory that is exchanged under the peer's hands.
+// Memory that is replaced while the peer writes to it.
 
 package iwarp
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestDivert: after Divert bytes are placed in the memory that took the place, and the
-// stream goes on; an MR that is not valid stays so.
+// TestDivert: after Divert, bytes are placed in the new memory, and the stream continues. An
+// invalid MR stays invalid.
 func TestDivert(t *testing.T) {
 	for i := range 20 {
 		cfg := rnic.DeviceConfig{CRC: rnic.CRCMode(i%2) * rnic.CRCOff} // read into the buffer, or directly

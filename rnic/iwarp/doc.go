@@ -1,7 +1,7 @@
 // The provider, and the life of a Send, a Write and a Read in it.
 
-// Package iwarp is the provider of rnic that speaks iWARP: RDMAP over DDP over MPA over TCP
-// (RFC 5040, 5041, 5044, 6581, 7306). Open returns a Device:
+// Package iwarp is rnic's provider for iWARP: RDMAP over DDP over MPA over TCP (RFC 5040, 5041,
+// 5044, 6581, 7306). Open returns a Device:
 //
 //	dev := iwarp.Open(rnic.DeviceConfig{})
 //	l, err := dev.Listen("tcp", "127.0.0.1:0")
@@ -13,8 +13,8 @@
 //	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
 //
 // The peer is another Device, Linux siw or an iWARP adapter. A QP also runs on any other net.Conn,
-// such as TLS (Device.ConnectOver, Device.ListenOn). The side that connects has to send first;
-// ConnOptions.RTR makes the RNIC do that, if the other side is to send first.
+// such as TLS (Device.ConnectOver, Device.ListenOn). The connecting side has to send first. If the
+// other side is to do so, set ConnOptions.RTR: then the RNIC sends the first message.
 //
 // Until version 1 a release can change these names. CHANGELOG.md lists each change.
 package iwarp
@@ -25,22 +25,23 @@ package iwarp
 // goroutines. The receive loop reads all available input, lets the core check and place every whole
 // FPDU, runs the CQ handlers once, and sends the work they posted in one system call. A caller that
 // waits for its reply can receive in the loop's place (receiveright.go). The transmit loop sleeps
-// until TCP has no room, and it ends the stream. A goroutine that posts work transmits that work,
-// unless another goroutine is transmitting, and never waits. The receive loop never waits for the
+// until TCP has no room, and it ends the stream. A posting goroutine transmits its work, unless
+// another goroutine is transmitting, and never waits. The receive loop never waits for the
 // transmitter, so two peers with full TCP windows cannot block each other.
 //
 // # The life of a Send and a Write
 //
-// QP.PostSend copies the work request, not its payload, into the send queue. The turn's holder cuts
-// the message into FPDUs that fit a TCP segment: headers, pad and CRC in scratch memory, payload by
-// reference, without a copy. Many FPDUs of many work requests leave in one writev. When TCP has
-// taken the last byte the request is complete, and its memory is the caller's again once its
-// completion has been polled. Completions come in posting order. At the peer a Send fills the
-// oldest posted receive, a Write the Memory Region that its STag names; no byte is placed before
-// key, PD, rights and bounds were checked. With CRCStrict, no byte is placed before its FPDU's CRC
-// was right either. Otherwise the payload of large FPDUs is read from the socket straight into its
-// destination: with CRCs only if the destination is known without the segment's header, and nothing
-// is reported before the CRC was right (core/direct.go).
+// QP.PostSend copies the work request, not its payload, into the send queue. The goroutine with the
+// turn, the right to send (core.Turn), cuts the message into FPDUs, one per TCP segment: headers,
+// pad and CRC in scratch memory, payload by reference, without a copy. Many FPDUs of many work
+// requests leave in one writev. When TCP has taken the last byte the request is complete, and its
+// memory is the caller's again once its completion has been polled. Completions come in posting
+// order. At the peer a Send fills the oldest posted receive, a Write the Memory Region that its
+// STag names; no byte is placed before key, PD, rights and bounds were checked. With CRCStrict, no
+// byte is placed before its FPDU's CRC was checked either. Otherwise the payload of large FPDUs is
+// read from the socket straight into its destination: with CRCs only if the destination is known
+// without the segment's header, and nothing is reported before the CRC has been checked
+// (core/direct.go).
 //
 // # The life of a Read
 //

@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// A blocking is a connection with no methods but those of a net.Conn.
+// A blocking is a connection with the methods of a net.Conn only.
 type blocking struct{ net.Conn }
 
-// TestDriveEnds: the caller is back and the QP has ended within two ticks, with its cause; no
-// goroutine of it runs after Close.
+// TestDriveEnds: within two ticks the caller returns and the QP ends, with its cause. None of its
+// goroutines runs after Close.
 func TestDriveEnds(t *testing.T) {
 	aborted := errors.New("aborted")
 	for _, how := range []struct {
@@ -98,7 +98,7 @@ func (d *driven) wantCause(want error) {
 	}
 }
 
-// hearULPDUs reads until the end of the stream.
+// hearULPDUs reads and discards up to the end of the stream.
 func (d *driven) hearULPDUs() { io.Copy(io.Discard, d.theirs) }
 
 // TestFINAtRest: a parked receive loop notices the end of the stream within a tick.
@@ -130,13 +130,13 @@ func TestReasonAtRest(t *testing.T) {
 	})
 }
 
-// TestAbortByDriver: a handler may end the QP also where a caller runs it.
+// TestAbortByDriver: a handler may end the QP even if a caller's goroutine runs the handler.
 func TestAbortByDriver(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		cause := errors.New("cause")
 		took := d.begin()
 		d.onHandle = func() { d.qp.Abort(cause) }
-		d.asked.Add(1) // so that it would go on
+		d.asked.Add(1) // so that the caller would continue
 		d.answer()
 		<-took
 		<-d.qp.Done()
@@ -145,14 +145,14 @@ func TestAbortByDriver(t *testing.T) {
 	})
 }
 
-// TestEndWhileRecalled: the end sets deadlines, and so does a recall; neither hides the other for
-// long.
+// TestEndWhileRecalled: the end of the QP sets deadlines, and so does a recall. Neither cancels the
+// other's effect for long.
 func TestEndWhileRecalled(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
 		time.Sleep(2*parkTick - 1) // about to be recalled
 		streamOf(d.qp).fail(errors.New("first"))
-		if e := <-took; e > 4*parkTick { // one more each time that the end's deadline hides the recall's
+		if e := <-took; e > 4*parkTick { // one more each time the end's deadline replaces the recall's
 			t.Errorf("the caller stays for %v, want %v at most", e, 4*parkTick)
 		}
 		start := time.Now()

@@ -33,20 +33,20 @@ func TestDrive(t *testing.T) {
 			t.Errorf("%d of 20 replies were handled by their callers", n)
 		}
 		time.Sleep(2 * parkTick)
-		d.wantOwner(ownerLoop) // it waits for the socket again, with no clock
+		d.wantOwner(ownerLoop) // it waits for the socket again, without a timer
 	})
 }
 
 // TestDriveTCP: the same on a socket, in all modes, with payload that the caller places. It blocks
 // its thread if BlockThreads is set.
 func TestDriveTCP(t *testing.T) {
-	// With one processor the receive loop is always there first.
+	// With one processor the receive loop always comes first.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCStrict}, {BlockThreads: true}} {
 		a, b := pipeTCP(t)
 		d := newDriven(t, cfg, a, b)
 		go d.echo(b, 100_000)
-		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // a slow machine has fewer of them
+		for calls := 0; d.by[ownerCaller].Load() < 100; calls++ { // on a slow machine callers receive fewer replies
 			done := d.ask()
 			d.qp.PollUntil(func() bool { // called by the goroutine that receives
 				if keeps := streamOf(d.qp).rx.blockThread; keeps != cfg.BlockThreads {
@@ -135,9 +135,10 @@ func TestOfferIsReclaimed(t *testing.T) {
 	})
 }
 
-// TestOfferIsTaken: such a caller takes the right if it wants to receive itself.
+// TestOfferIsTaken: a caller that begins to wait in that batch takes the right if it calls
+// PollUntil.
 func TestOfferIsTaken(t *testing.T) {
-	// With several processors the receive loop may lose its own for longer than it yields.
+	// With several processors the caller's goroutine may start later than the receive loop yields.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
 	for range 20 {
@@ -160,8 +161,8 @@ func TestOfferIsTaken(t *testing.T) {
 	}
 }
 
-// TestWaiterDrivesNext: a goroutine that waits for completions, because the receive loop was first,
-// receives itself once it has been woken, also where the scheduler has one processor.
+// TestWaiterDrivesNext: a goroutine that had to wait in CQ.Wait for its first message, because the
+// receive loop had the right, receives the next one itself. This holds with one processor too.
 func TestWaiterDrivesNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	taken := 0
@@ -214,8 +215,8 @@ func TestWaiterDrivesNext(t *testing.T) {
 	}
 }
 
-// TestRecall: a caller without a reply is back after two ticks, and the receive loop receives the
-// late reply. After that many calls pass before a caller receives again.
+// TestRecall: a caller without a reply returns after two ticks, and the receive loop receives the
+// late reply. Then the backoff lets many calls pass before a caller receives again.
 func TestRecall(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		if took := <-d.begin(); took > 2*parkTick {
@@ -251,8 +252,8 @@ func TestRecallBusy(t *testing.T) {
 	})
 }
 
-// TestDriveBesideHandler: where another goroutine runs the handler with the reply, the caller does
-// not wait for more input.
+// TestDriveBesideHandler: while another goroutine runs the handler with the caller's reply, the
+// caller does not wait for more input.
 func TestDriveBesideHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		d.rest()

@@ -87,7 +87,7 @@ func (d *driven) handle() {
 	}
 }
 
-// ask posts a call, and returns a function that reports whether all calls so far are answered.
+// ask posts a call, and returns a function that reports whether all calls up to it are answered.
 func (d *driven) ask() (done func() bool) {
 	n := d.asked.Add(1)
 	d.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, Unsignaled: true})
@@ -114,7 +114,7 @@ func (d *driven) answer() {
 
 func (d *driven) owner() owner { return streamOf(d.qp).right.owner() }
 
-// wantOwner demands that this one has the receive right once all goroutines wait.
+// wantOwner checks the owner of the receive right once all goroutines are blocked.
 func (d *driven) wantOwner(want owner) {
 	d.t.Helper()
 	synctest.Wait()
@@ -123,7 +123,7 @@ func (d *driven) wantOwner(want owner) {
 	}
 }
 
-// rest makes a call with a reply that the receive loop receives, after which it parks.
+// rest makes a call whose reply the receive loop receives. After that the loop is parked.
 func (d *driven) rest() {
 	d.t.Helper()
 	<-d.drive()

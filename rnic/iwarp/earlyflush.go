@@ -10,11 +10,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// An earlyFlush makes replies leave before the batch is done, once for a batch. A third part of the
-// batch would cost one more system call, and might wake the peer once more.
+// An earlyFlush makes replies leave before the batch is done, at most once in a batch. Each further
+// part would cost a system call, and might wake the peer again.
 type earlyFlush struct {
 	latest *atomic.Pointer[earlyFlush] // set once; the earlyFlush of the device's latest batch
-	row    lead.Row                    // batches without a batch of another stream between them
+	row    lead.Row                    // consecutive batches, with no other stream's between them
 	next   atomic.Int64                // when posted work may leave, in clock's ns; 0: after all handlers have run
 
 	tally tally.Counter // won: posted work could leave
@@ -39,8 +39,8 @@ func (p *earlyFlush) end() {
 	}
 }
 
-// due reports whether posted work is to leave now, once for a batch. Any goroutine that
-// posts may call it, not the receive loop's alone.
+// due reports whether posted work is to leave now, once for a batch. Any posting goroutine may call
+// it, not only the receive loop's.
 func (p *earlyFlush) due() bool {
 	next := p.next.Load()
 	return next != 0 && clock() >= next && p.next.CompareAndSwap(next, 0)

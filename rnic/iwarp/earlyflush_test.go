@@ -1,4 +1,4 @@
-// A long batch: what of it leaves before it is done.
+// A long batch: which replies leave before it is done.
 
 package iwarp
 
@@ -13,16 +13,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// An answerer answers each message from the CQ's handler after a time of its own, and notes how
-// much has left then.
+// An answerer answers each message from the CQ's handler, after a time per message, and records how
+// many answers have left by then.
 type answerer struct {
 	*piped
-	after []time.Duration // what the handler takes for the next messages; empty: none
-	left  []uint64        // answers that have left, after each that was posted
-	from  uint64          // what the stream had moved before the batch
+	after []time.Duration // handler times for the next messages; empty: none
+	left  []uint64        // number of answers that have left, after each post
+	from  uint64          // bytes that the stream had moved before the batch
 }
 
-// answerBytes is what an answer takes of the stream: an FPDU of an empty Send.
+// answerBytes is the length of an answer in the stream: the FPDU of an empty Send.
 const answerBytes = 24
 
 func (a *answerer) handle() {
@@ -41,9 +41,9 @@ func (a *answerer) handle() {
 	}
 }
 
-// batch has n messages arrive at once.
+// batch makes n messages arrive at once.
 func (a *answerer) batch(msn *uint32, n int) {
-	synctest.Wait() // what has left is counted
+	synctest.Wait() // bytes that have left are counted
 	a.from, a.left = a.qp.Moved(), nil
 	a.say(messages(msn, n))
 	for range n {
@@ -75,7 +75,7 @@ func answering(t *testing.T, f func(a *answerer, msn *uint32)) {
 	})
 }
 
-// row makes as many short batches as it takes for a stream to count as alone.
+// row makes enough short batches for the stream to count as alone on its device.
 func (a *answerer) row(t *testing.T, msn *uint32) {
 	t.Helper()
 	for range 1 + lead.AloneMin {

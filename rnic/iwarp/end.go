@@ -19,7 +19,8 @@ var errPeerLeft = fmt.Errorf("%w: the peer closed it with work outstanding", rni
 // transmit loop does the rest. It never blocks.
 func (s *stream) fail(err error) { s.end(err, false) }
 
-// Abort is fail without grace time for unsent work; only a Terminate still gets grace time.
+// Abort is fail without grace time for unsent work, unless a Terminate is already due, which still
+// gets it.
 func (s *stream) Abort(err error) { s.end(err, true) }
 
 func (s *stream) end(err error, quick bool) {
@@ -78,7 +79,7 @@ func (s *stream) teardown() {
 	last, quick := s.last, s.quick
 	conn := s.link.conn()
 	if !quick {
-		// This replaces the expired write deadline that has woken a waiting transmitter.
+		// This replaces the expired write deadline, which has woken a waiting transmitter.
 		conn.SetDeadline(time.Now().Add(graceTime))
 	}
 	s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *stream) teardown() {
 }
 
 // sendTerminateAndFIN sends the Terminate, if there is one to send, then FIN. A responder without a
-// valid FPDU so far sends no Terminate (RFC 5044 §7.1.2 rule 4).
+// valid FPDU from its peer sends no Terminate (RFC 5044 §7.1.2 rule 4).
 func (s *stream) sendTerminateAndFIN(rest []byte, last *core.Fault) {
 	if last != nil && !s.work.Gated() {
 		s.tx.mu.Lock()
@@ -130,16 +131,16 @@ func (s *stream) Disconnect(ctx context.Context) error {
 	}
 }
 
-// dropUnsent makes Close discard the bytes in the socket that the peer has not taken. Without
-// dropUnsent the kernel continues to send for minutes. A late copy of a call could then be executed
-// after its retry over another connection.
+// dropUnsent makes Close discard the socket's bytes not taken by the peer. Without dropUnsent the
+// kernel continues to send for minutes. A late copy of a call could then be executed after its
+// retry over another connection.
 func dropUnsent(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
 }
 
-// finish makes the transmit loop send FIN: no other goroutine may wait for the peer.
+// finish makes the transmit loop send FIN, because no other goroutine may wait for the peer.
 func (s *stream) finish() {
 	s.mu.Lock()
 	s.finDue = true

@@ -64,7 +64,8 @@ func TestPeerCloses(t *testing.T) {
 		s.hearULPDU()
 		s.c.Close()
 		s.wantEnd(t, rnic.ErrConnLost)
-		// Oldest first; a Send that TCP took all of has not failed, and was unsignaled.
+		// Oldest first. A Send that TCP took completely has not failed; it was unsignaled, so it
+		// has no completion.
 		s.want(t, rnic.OpRead, 1, rnic.WCFlushErr)
 		if n := s.cq.Poll(make([]rnic.WC, 1)); n != 0 {
 			t.Fatal("more completions")
@@ -72,7 +73,7 @@ func TestPeerCloses(t *testing.T) {
 	})
 }
 
-// TestDisconnect: accepted work drains, then FIN, then both ends are at rest (RFC 5041 §6.2.1
+// TestDisconnect: accepted work drains, then FIN leaves, then both ends have ended (RFC 5041 §6.2.1
 // [R5041-080 R5041-081]).
 func TestDisconnect(t *testing.T) {
 	conformance.Proves(t, "R5040-125", "R5040-177", "R5040-178", "R5040-243", "R5041-007", "R5041-071", "R5041-072", "R5041-080",
@@ -96,7 +97,7 @@ func TestDisconnect(t *testing.T) {
 	b.wantEnd(t, io.EOF)
 }
 
-// TestDeafPeer: nothing waits for ever for a peer that does not read.
+// TestDeafPeer: neither call waits forever for a peer that does not read.
 func TestDeafPeer(t *testing.T) {
 	conformance.Proves(t, "R5040-142", "R5040-161", "R5041-073")
 	for _, how := range []string{"Close", "Disconnect", "Terminate"} {
@@ -138,8 +139,8 @@ func TestDeafPeer(t *testing.T) {
 	}
 }
 
-// TestTerminateBehindHalfSent: a Terminate goes at the next FPDU boundary, also when TCP has taken
-// only a part of the FPDU before (notes on RFC 5040 §6.2.1 [R5040-180 R5040-183]).
+// TestTerminateBehindHalfSent: a Terminate follows at the next FPDU boundary, even if TCP has taken
+// only part of the FPDU before it (notes on RFC 5040 §6.2.1 [R5040-180 R5040-183]).
 func TestTerminateBehindHalfSent(t *testing.T) {
 	conformance.Proves(t, "R5040-180", "R5040-183", "R5040-189", "R5044-171")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -162,7 +163,7 @@ func TestTerminateBehindHalfSent(t *testing.T) {
 	}
 }
 
-// TestCloseIdle: a QP that never was connected gives its receives back.
+// TestCloseIdle: a QP that was never connected flushes its receives.
 func TestCloseIdle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 4)
 	recv(t, s.qp, 1, nil)
@@ -197,8 +198,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// TestGoodEndWhileSending: a peer that answers and closes before the system call that
-// handed our Send to TCP has returned, closes in good order.
+// TestGoodEndWhileSending: if a peer answers and closes before our writev of the Send has returned,
+// the end is orderly.
 func TestGoodEndWhileSending(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

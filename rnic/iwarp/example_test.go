@@ -1,4 +1,4 @@
-// The verbs alone, from listening to taking leave.
+// The verbs alone, from listening to disconnecting.
 
 package iwarp_test
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// One side registers memory and says in a Send where it is; the other side writes to it
-// and reads from it with no further part of the first, and says in a Send when it is done.
+// One side registers memory and sends its address. The other side writes to it and reads from it
+// without further action of the first, and sends a message when it is done.
 func Example() {
 	dev := iwarp.Open(rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func Example() {
 	}
 	defer qp.Close()
 
-	// Receives are posted before they can be needed: a Send that finds none ends the connection.
+	// Receives are posted in advance: a Send that finds none ends the connection.
 	ad := make([]byte, 12)
 	if err := qp.PostRecv(rnic.RecvWR{Buf: ad}); err != nil {
 		log.Fatal(err)
@@ -51,8 +51,8 @@ func Example() {
 	stag := rnic.STag(binary.BigEndian.Uint32(ad))
 	base := binary.BigEndian.Uint64(ad[4:])
 
-	// A Write takes a gather list. A Read that follows finds what the Write left, for the
-	// peer places in order; its sink is registered memory of ours.
+	// A Write takes a gather list. A Read after it returns the written bytes, because the peer
+	// places in order. Its sink is registered memory here.
 	back := make([]byte, 12)
 	sink, err := pd.RegMR(back, rnic.LocalWrite)
 	if err != nil {
@@ -72,7 +72,8 @@ func Example() {
 	}
 	fmt.Printf("request %d read %d bytes: %s\n", wc.ID, wc.Len, back)
 
-	// This Send also takes the peer's memory out of our reach (RFC 5040 §3).
+	// This Send also invalidates the peer's STag, so that we cannot access its memory any more (RFC
+	// 5040 §3).
 	bye := rnic.SendWR{Op: rnic.OpSendInvalidate, SGL: [][]byte{[]byte("bye")}, Invalidate: stag, Unsignaled: true}
 	if err := qp.PostSend(bye); err != nil {
 		log.Fatal(err)
@@ -85,14 +86,14 @@ func Example() {
 	// bye, and the memory holds "hello memory"
 }
 
-// serve takes one connection and lends it memory.
+// serve accepts one connection and grants it access to memory.
 func serve(dev *rnic.Device, l rnic.Listener) error {
 	req, err := l.Accept(context.Background())
 	if err != nil {
 		return err
 	}
 	cq := dev.NewCQ(16)
-	pd := dev.AllocPD() // one for each peer: STags are good only on QPs of their PD
+	pd := dev.AllocPD() // one for each peer: an STag is valid only on QPs of its PD
 	qp, err := pd.CreateQP(rnic.QPConfig{SendCQ: cq, RecvCQ: cq, SQDepth: 8, RQDepth: 8})
 	if err != nil {
 		return err
@@ -130,7 +131,8 @@ func serve(dev *rnic.Device, l rnic.Listener) error {
 	return nil
 }
 
-// wait returns the next completion. Programs in a hurry set a handler instead (CQ.SetHandler).
+// wait returns the next completion. A program that needs low latency sets a handler instead
+// (CQ.SetHandler).
 func wait(cq *rnic.CQ) (rnic.WC, error) {
 	var wc [1]rnic.WC
 	for cq.Poll(wc[:]) == 0 {

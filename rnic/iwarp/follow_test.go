@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A busyAnswerer answers each message of a batch; one that waits does so until hold is closed,
-// and another goroutine follows.
+// A busyAnswerer answers each message of a batch. For some messages its handler waits until hold is
+// closed, and another goroutine continues the receive loop (follow).
 type busyAnswerer struct {
 	*answerer
-	waits []bool // whether the next messages wait; empty: they do not
+	waits []bool // whether the handler waits for the next messages; empty: it does not
 	hold  chan struct{}
 }
 
@@ -42,8 +42,9 @@ func (b *busyAnswerer) handle() (leads bool) {
 	return true
 }
 
-// TestFollowerEndsTheBatch: the answers of a batch leave together though one of its messages waits
-// and the receive loop has changed; later messages are answered meanwhile, and that one in the end.
+// TestFollowerEndsTheBatch: a batch's answers leave together although the handler waits in one
+// message and another goroutine has become the receive loop. Later messages are answered meanwhile,
+// and the delayed one last.
 func TestFollowerEndsTheBatch(t *testing.T) {
 	for _, waits := range [][]bool{{false, true, false}, {true, false, false}, {false, false, true}, {false, true, true, false}} {
 		byPipe(t, func(k *piped) {
@@ -85,8 +86,8 @@ func TestFollowerEndsTheBatch(t *testing.T) {
 	}
 }
 
-// TestFormerLoopLeavesBatchesAlone: a goroutine that is not the receive loop any more ends its
-// message in the middle of a later batch, whose answers still leave together.
+// TestFormerLoopLeavesBatchesAlone: the former receive loop ends its message in the middle of a
+// later batch, whose answers still leave together.
 func TestFormerLoopLeavesBatchesAlone(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		b := &busyAnswerer{answerer: &answerer{piped: k}, hold: make(chan struct{}), waits: []bool{true}}
@@ -118,7 +119,8 @@ func TestFormerLoopLeavesBatchesAlone(t *testing.T) {
 	})
 }
 
-// TestUncork: answers that were collected leave before the follower comes, and so do later ones.
+// TestUncork: after Uncork, collected answers leave before another goroutine follows, and so do
+// later ones.
 func TestUncork(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		for range 3 {
@@ -163,7 +165,7 @@ func TestUncork(t *testing.T) {
 	})
 }
 
-// TestEndWhileFollowed: the QP ends while a message waits, without it.
+// TestEndWhileFollowed: the QP ends although the handler still waits in a message.
 func TestEndWhileFollowed(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		b := &busyAnswerer{answerer: &answerer{piped: k}, hold: make(chan struct{}), waits: []bool{true}}
@@ -191,7 +193,7 @@ func TestEndWhileFollowed(t *testing.T) {
 	})
 }
 
-// TestInputWaits: it is seen, and not what has been read.
+// TestInputWaits: it reports unread input, and none once that was read.
 func TestInputWaits(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	for range 2 {

@@ -52,7 +52,7 @@ func (p *provider) depths(c *rnic.ConnParams) (ird, ord int, err error) {
 	return ird, ord, nil
 }
 
-// wantsCRC reports whether we ask for CRCs ourselves.
+// wantsCRC reports whether our frame asks for CRCs. peer reports whether the peer's frame does.
 func (p *provider) wantsCRC(peer bool) bool {
 	return p.cfg.CRC == rnic.CRCOn || p.cfg.CRC == rnic.CRCStrict || p.cfg.CRC == rnic.CRCAuto && peer
 }

@@ -1,4 +1,4 @@
-// A connected QP and a peer that says anything: whole conversations, in simulated time.
+// A connected QP and a peer that sends arbitrary bytes: whole conversations, in simulated time.
 
 package iwarp_test
 
@@ -31,7 +31,7 @@ const (
 	fuzzExtended             // we serve RFC 7306
 )
 
-// Steps of a script; what stands after them is in the methods of the same names.
+// Steps of a script. The methods with the same names read their arguments.
 const (
 	stepRaw = iota
 	stepULPDU
@@ -49,16 +49,15 @@ const (
 	numSteps
 )
 
-// Longer scripts say little that shorter ones do not, and keep others waiting.
+// Longer scripts find little more than shorter ones, and slow the fuzzer down.
 const (
 	maxScript = 1024
 	maxSteps  = 48
 )
 
-// FuzzQP: the first byte of a script sets the modes, the others are steps of
-// peer and program. Checked are that it ends, that work completes once and in
-// order, that no byte is placed where none may be, that none leaves that the
-// peer has no right to read, and that what we say is well formed.
+// FuzzQP: a script's first byte sets the modes, the others are steps of peer and program. It checks
+// that the conversation ends, and work completes once and in order. No byte is placed without a
+// right, no byte leaves that the peer has no right to read, and our output is well formed.
 func FuzzQP(f *testing.F) {
 	for _, mode := range []byte{0, fuzzCRC, fuzzCRC | fuzzInitiate, fuzzCRC | fuzzMarked | fuzzMarking, fuzzCRC | fuzzGood, fuzzSmallCQ | fuzzAbort, fuzzExtended} {
 		for _, s := range qpSeeds() {
@@ -168,7 +167,7 @@ func newConversation(t *testing.T, mode byte) *conversation {
 	return c
 }
 
-// step does one step; an error means that the QP hears nothing any more.
+// step does one step; an error means that the QP reads no more input.
 func (c *conversation) step(s *rnictest.Script) error {
 	switch s.Byte() % numSteps {
 	case stepRaw:
@@ -240,7 +239,7 @@ func (c *conversation) answerStep(s *rnictest.Script) error {
 	return c.peer.Segment(h, rdmap.OpReadResponse, make([]byte, min(n, 60000)))
 }
 
-// hear checks what the QP says.
+// hear checks a segment from the QP.
 func (c *conversation) hear(s *rnictest.Segment) error {
 	switch s.Op {
 	case rdmap.OpReadResponse:
@@ -262,7 +261,7 @@ func (c *conversation) hear(s *rnictest.Segment) error {
 	return nil
 }
 
-// end ends the conversation and wants everything home.
+// end ends the conversation, and checks that all work has completed.
 func (c *conversation) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

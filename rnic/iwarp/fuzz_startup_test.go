@@ -1,4 +1,4 @@
-// Start-up with a peer that says anything, or too little, in simulated time.
+// Start-up with a peer that sends arbitrary bytes, or too few, in simulated time.
 
 package iwarp_test
 
@@ -17,19 +17,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// Bits of the first byte of what FuzzStartup takes.
+// Bits in the first byte of FuzzStartup's input.
 const (
 	startInitiate = 1 << iota // we are the initiator
 	startMarkers
 	startReject // we refuse
-	startStay   // the peer keeps the connection and says no more
+	startStay   // the peer keeps the connection and sends no more
 	startCRC    // with the bit above: CRCMode
 	_
 	startRTR // with the bit above, as initiator: an RTR, a Write or a Read, is offered
 )
 
-// FuzzStartup: the modes, the peer's bytes in each write, then all its bytes. Start-up ends with a
-// connection or an error. A peer that sends too little is cut off in time.
+// FuzzStartup takes the modes, the number of bytes in each write by the peer, then all its bytes.
+// Start-up ends with a connection or an error. A peer that sends too little is cut off in time.
 func FuzzStartup(f *testing.F) {
 	enhanced := mpa.Enhanced{IRD: 4, ORD: 4, PeerToPeer: true, RTRWrite: true}
 	reads := mpa.Enhanced{IRD: 4, ORD: 4, PeerToPeer: true, RTRRead: true}
@@ -99,12 +99,12 @@ func fuzzStartup(t *testing.T, b []byte) {
 		if mode/startRTR == 0 {
 			t.Errorf("%v, and the QP is in state %v", err, qp.State())
 		}
-		<-qp.Done() // the RTR got no further
+		<-qp.Done() // the RTR was not answered
 	}
 	qp.Close()
 }
 
-// begin starts our side; what becomes of it comes out of the channel.
+// begin starts our side. The channel gets the result.
 func begin(t *testing.T, dev *rnic.Device, qp *rnic.QP, l *rnictest.Listener, mode byte) (rnic.Listener, chan error) {
 	ended := make(chan error, 1)
 	if mode&startInitiate != 0 {
@@ -133,7 +133,7 @@ func begin(t *testing.T, dev *rnic.Device, qp *rnic.QP, l *rnictest.Listener, mo
 	return rl, ended
 }
 
-// stayed wants start-up to be over a minute later, one way or the other.
+// stayed checks that start-up has succeeded or failed a minute later.
 func stayed(t *testing.T, ended chan error, heard chan struct{}) {
 	time.Sleep(time.Minute)
 	select {

@@ -1,4 +1,4 @@
-// The world of FuzzQP's conversations: memory of every kind, and posted work.
+// The setting of FuzzQP's conversations: memory of every kind, and posted work.
 
 package iwarp_test
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// secret fills memory that the peer has no right to read, and memory around regions. No script has
-// such a byte.
+// secret fills memory that the peer has no right to read, and the memory around regions. No script
+// contains this byte.
 const secret = 0xee
 
 // Regions by what the peer may do with them.
@@ -29,13 +29,13 @@ const (
 var rights = [numRegions]rnic.Access{rnic.RemoteWrite, rnic.RemoteRead, rnic.RemoteRead | rnic.RemoteWrite,
 	rnic.RemoteRead | rnic.RemoteWrite, rnic.RemoteRead | rnic.RemoteWrite, rnic.LocalWrite, 0, rnic.RemoteRead | rnic.RemoteWrite}
 
-// guard is how many bytes lie around each piece of memory.
+// guard is the number of guard bytes on each side of a piece of memory.
 const guard = 8
 
-// A piece is memory with guards, and what has to be in it.
+// A piece is memory with guard bytes, and its expected content.
 type piece struct {
 	all  []byte
-	want []byte // content that must not change, nil when it may
+	want []byte // content that must not change; nil: it may
 }
 
 func newPiece(n int) *piece {
@@ -44,7 +44,7 @@ func newPiece(n int) *piece {
 
 func (p *piece) buf() []byte { return p.all[guard : len(p.all)-guard : len(p.all)-guard] }
 
-// freeze says that the content must stay as it is.
+// freeze makes look expect the present content.
 func (p *piece) freeze() { p.want = bytes.Clone(p.buf()) }
 
 // fuzzMemory is the regions and every other buffer of a conversation.
@@ -54,7 +54,7 @@ type fuzzMemory struct {
 	pd     *rnic.PD
 	mrs    [numRegions]*rnic.MR
 	pieces [numRegions]*piece
-	reads  []bool // bytes of regionSink that Reads were posted for
+	reads  []bool // bytes of regionSink into which a posted Read may place
 }
 
 func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
@@ -111,7 +111,7 @@ func (m *fuzzMemory) gone(i int) {
 	}
 }
 
-// rereg makes a region valid again, if it is one that may be.
+// rereg makes a region valid again, if its kind allows that.
 func (m *fuzzMemory) rereg(i int) {
 	p := m.pieces[i]
 	if m.mrs[i].Valid() {
@@ -130,13 +130,13 @@ func (m *fuzzMemory) rereg(i int) {
 	}
 }
 
-// fuzzWork is the QP and what was posted to it.
+// fuzzWork is the QP and the work posted to it.
 type fuzzWork struct {
 	t       *testing.T
 	mem     *fuzzMemory
 	qp      *rnic.QP
 	cq      *rnic.CQ
-	posted  [2][]work // send queue, receive queue: what has not completed
+	posted  [2][]work // uncompleted work on the send queue and the receive queue
 	buffers []*piece
 	id      uint64
 }
@@ -174,7 +174,7 @@ func (w *fuzzWork) postRecv(n int) {
 	}
 }
 
-// postSend posts what sends bytes, and local invalidation.
+// postSend posts a Send, a Write, or a local invalidation.
 func (w *fuzzWork) postSend(kind byte, n int) {
 	w.id++
 	data := make([]byte, n*16)
@@ -215,7 +215,7 @@ func (w *fuzzWork) postRead(inv bool, off, n int) {
 	w.posted[0] = append(w.posted[0], work{id: w.id, op: wr.Op, region: regionSink})
 }
 
-// poll takes all completions and wants them in the order of their posting.
+// poll takes all completions, and checks that they come in posting order.
 func (w *fuzzWork) poll() {
 	var wcs [4]rnic.WC
 	for n := w.cq.Poll(wcs[:]); n > 0; n = w.cq.Poll(wcs[:]) {
@@ -258,14 +258,14 @@ func (w *fuzzWork) completed(wc *rnic.WC) {
 	}
 }
 
-// done notes what a work request that succeeded has invalidated.
+// done records the region that a successful work request has invalidated.
 func (w *fuzzWork) done(job *work) {
 	if job.op == rnic.OpReadInvalidate || job.op == rnic.OpLocalInvalidate {
 		w.mem.gone(job.region)
 	}
 }
 
-// look compares memory with what may be in it.
+// look checks a piece's content and guard bytes.
 func (m *fuzzMemory) look(i int, p *piece) {
 	all := p.all
 	if bytes.Count(all[:guard], []byte{secret}) != guard || bytes.Count(all[len(all)-guard:], []byte{secret}) != guard {
@@ -276,7 +276,7 @@ func (m *fuzzMemory) look(i int, p *piece) {
 	}
 }
 
-// lookAll looks at everything.
+// lookAll checks all pieces.
 func (w *fuzzWork) lookAll() {
 	for i, p := range append(w.mem.pieces[:], w.buffers...) {
 		w.mem.look(i, p)
@@ -288,7 +288,7 @@ func (w *fuzzWork) lookAll() {
 	}
 }
 
-// settled wants all work done.
+// settled checks that all work has completed.
 func (w *fuzzWork) settled() {
 	for _, q := range w.posted {
 		for _, job := range q {

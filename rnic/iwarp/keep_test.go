@@ -1,4 +1,4 @@
-// When the receive loop keeps its thread, and when it does not.
+// When the receive loop may block its thread, and when it may not.
 
 package iwarp
 
@@ -22,8 +22,8 @@ const (
 	answeredNever = 'n'
 )
 
-// The loop keeps its thread where all that came has been answered by the time it waits again, and
-// not where others are still to answer.
+// The loop may block its thread if all received messages have been answered by the time it waits
+// again, and not while other goroutines still have to answer.
 func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		for range 15 {
@@ -59,14 +59,14 @@ func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 			if keep := streamOf(k.qp).rx.blockThread; keep != c.keep {
 				t.Errorf("%q: the loop keeps its thread: %v", c.messages, keep)
 			}
-			time.Sleep(time.Minute) // what is answered later has been
+			time.Sleep(time.Minute) // by now the late answers have been sent
 			synctest.Wait()
 		}
 	})
 }
 
-// TestKeepsNoThreadWhereCallersWait: if callers wait in this process, one of them continues with
-// the input. So the receive loop keeps no thread.
+// TestKeepsNoThreadWhereCallersWait: if callers in this process wait for replies, one of them
+// continues after the input and needs a processor. So the receive loop does not block its thread.
 func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		s := streamOf(d.qp)
@@ -82,12 +82,12 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 	})
 }
 
-// A stream is one of large transfers for some inputs after a large read or write. Its inputs do not
-// take from the others' sleep, and it does not sleep itself.
+// A stream counts as one of large transfers for some inputs after a large read or write. Its inputs
+// do not shorten the time that other receivers block, and it does not block itself.
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.spin = rxwait.Spinner{} // it does not look
+	l.wait.spin = rxwait.Spinner{} // it does not spin
 	var inputs rxwait.Inputs
 	l.wait.block = rxwait.NewBlocker(&inputs)
 	input := func() {
@@ -100,7 +100,8 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 		}
 	}
 
-	// One that sleeps for what has input at once, unless others had some.
+	// A second receiver blocks on a pipe with input, so it returns at once. Its Blocker refuses if
+	// other receivers have had input.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		t.Fatalf("Pipe2: %v", err)
@@ -141,7 +142,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 		return slept
 	}
 	until(t, own)
-	for range 1000 { // more than it may ever pass over
+	for range 1000 { // more than its backoff ever lets pass
 		if l.wait.large.Store(1); own() {
 			t.Fatal("it sleeps beside its own large transfers")
 		}

@@ -16,8 +16,7 @@ type link interface {
 	// read blocks until there are bytes, or s wants no bytes.
 	read(s sink) (int, error)
 	// writev hands over as much of pieces, at most core.MaxPieces, as the connection takes now;
-	// full: the connection takes no more, and waitWritable must follow. writev never blocks. Only a
-	// *tcpLink gets pieces of a Source.
+	// full: the connection takes no more, and waitWritable must follow. writev never blocks.
 	writev(pieces [][]byte, how core.WriteMode) (n int, full bool, err error)
 	// waitWritable blocks until writev can hand over more bytes.
 	waitWritable() error

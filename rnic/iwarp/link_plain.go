@@ -10,8 +10,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A plainLink copies the bytes to send, so that a slow peer delays no goroutine that holds a lock
-// or wants memory back. Only the transmit loop hands the copy over and calls the methods that send.
+// A plainLink copies the bytes to send. So a slow peer delays no goroutine with a lock, and none
+// that wants memory back. Only the transmit loop hands the copy over and calls the methods that
+// send.
 type plainLink struct {
 	c net.Conn // set once
 

@@ -10,16 +10,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// A ReadyConn is a net.Conn that a QP uses like a *net.TCPConn: posters hand
-// bytes over themselves, large payload is read straight into its destination, and no
-// goroutine holds memory while it waits for the peer. Over any other net.Conn the
-// transmit loop alone writes, and blocks.
+// A QP uses a ReadyConn like a *net.TCPConn: posters hand bytes over themselves, large payload is
+// read straight into its destination, and no goroutine holds memory while it waits for the peer.
+// Over any other net.Conn the transmit loop alone writes, and blocks.
 //
-// The Try methods never block; an error that is syscall.EAGAIN means that nothing could be moved
-// now. The Wait methods return nil once there is something to read (or the end of the stream) or
-// room to write. Deadlines and Close end these waits like those of Read and Write. One goroutine at
-// a time reads, one writes. If a ReadyConn has a method MSS() int, its result is the largest
-// segment in bytes.
+// The Try methods never block; an error that is syscall.EAGAIN means: nothing could be moved now.
+// The Wait methods return nil once there is something to read (or the end of the stream) or room to
+// write. Deadlines and Close end these waits like those of Read and Write. One goroutine at a time
+// reads, one writes. If a ReadyConn has a method MSS() int, its result is the largest segment in
+// bytes.
 type ReadyConn interface {
 	net.Conn
 	// TryRead fills bufs in order with the available input; io.EOF at the end of the stream.

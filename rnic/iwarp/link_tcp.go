@@ -81,7 +81,8 @@ func (l *tcpLink) tryRead(fd uintptr) bool {
 	}
 }
 
-// attempt reads once, during which the sink is held; ok is false when the sink wants no bytes.
+// attempt reads once, into memory that it borrows from the sink; ok is false when the sink wants no
+// bytes.
 func (l *tcpLink) attempt(fd uintptr) (n int, errno syscall.Errno, ok bool) {
 	head, rest, ok := l.sink.aim()
 	if !ok {
@@ -185,7 +186,7 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 	l.wiov, l.how = iov, how
 	err = l.rc.Write(l.writeFn)
 	l.wiov, l.wmsg, l.how = nil, syscall.Msghdr{}, core.WriteMode{}
-	clear(iov) // so that the pieces' memory can be collected
+	clear(iov) // the pieces' memory can then be collected
 	if many != nil {
 		iovecs.Put(many)
 	}
@@ -201,8 +202,8 @@ func (l *tcpLink) writev(pieces [][]byte, how core.WriteMode) (n int, full bool,
 	return l.wn, false, nil
 }
 
-// park reports whether the socket has room, so that the poller waits until the socket has room. It
-// asks the socket itself, because the poller's edge event may have come before.
+// park reports whether the socket has room; false makes the poller wait for room. park asks the
+// socket itself, because the poller's edge event may have come before.
 func (l *tcpLink) park(fd uintptr) bool {
 	l.pfd[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 	n, err := unix.Poll(l.pfd[:], 0)

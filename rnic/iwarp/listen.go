@@ -23,9 +23,9 @@ type listener struct {
 	// set once
 	p          *provider
 	nl         net.Listener
-	had        string // see pace
+	had        string // the listening socket's former congestion control; see pace
 	ready      chan *connRequest
-	slots      chan struct{} // one slot for each request that waits for Accept
+	slots      chan struct{} // one slot for each request waiting for Accept
 	done       chan struct{}
 	loop       sync.WaitGroup // acceptLoop, which alone adds to handshakes
 	handshakes sync.WaitGroup
@@ -95,8 +95,8 @@ func (l *listener) acceptLoop() {
 	}
 }
 
-// passing reports whether accepting failed for lack of a resource that may become free, so that a
-// retry makes sense.
+// passing reports whether accepting failed for lack of a resource. It may become free, so a retry
+// makes sense.
 func passing(err error) bool {
 	var temporary interface{ Temporary() bool }
 	return errors.As(err, &temporary) && temporary.Temporary() ||
@@ -124,7 +124,7 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 	c.SetDeadline(time.Time{})
 	select {
-	// Slots bound the requests that wait for Accept, and so their descriptors. A connection beyond
+	// Slots bound the requests waiting for Accept, and so their descriptors. A connection beyond
 	// the bound is closed, so that its peer can retry rather than wait unseen.
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
@@ -139,7 +139,8 @@ func (l *listener) handshake(c net.Conn, e *list.Element) {
 	}
 }
 
-// replaced returns the connection for MPA.
+// replaced returns the connection for MPA: c, or the one that the function from Inbound makes of
+// it.
 func (l *listener) replaced(c net.Conn) (net.Conn, error) {
 	if in := l.inbound.Load(); in != nil {
 		return (*in)(c)
@@ -169,7 +170,7 @@ func (l *listener) begin(c net.Conn) *list.Element {
 	return l.startup.PushBack(c)
 }
 
-// begun removes a connection from those in start-up; false when begin has removed it.
+// begun removes a connection from those in start-up. It returns false if begin or end has done so.
 func (l *listener) begun(e *list.Element) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

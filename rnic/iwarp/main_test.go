@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		code = 1
 	}
-	// A receiver that spins for ever keeps all others in the process from spinning.
+	// A receiver that spins forever would keep all others in the process from spinning.
 	if n := rxwait.Spinning(); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d receivers still spin\n", n)
 		code = 1
@@ -37,8 +37,8 @@ func watchOwner(from, to owner) {
 	}
 }
 
-// leftOver counts goroutines besides this one, once those that are about to end
-// have. The fuzzing engine leaves one that listens for signals.
+// leftOver counts goroutines besides this one, after it has waited for those about to end. The
+// fuzzing engine leaves one that listens for signals.
 func leftOver() int {
 	own := 1
 	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {

@@ -1,4 +1,4 @@
-// A receiver that has slept for its socket is woken by the network poller when it waits there
+// A receiver that has blocked on its socket is woken by the network poller when it parks there
 // again.
 
 package iwarp
@@ -30,7 +30,7 @@ func (s *promptSink) release(_ int, idle bool) {
 	}
 }
 
-// toldOfInput reports whether an epoll instance of this process reports input of fd.
+// toldOfInput reports whether this process's epoll instance is set to report input on fd.
 func toldOfInput(t *testing.T, fd int) (told bool) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fdinfo")
@@ -58,7 +58,7 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.spin = rxwait.Spinner{} // it does not look
+	l.wait.spin = rxwait.Spinner{} // it does not spin
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
 		t.Fatalf("Control: %v", err)

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestReadYourWrites: a Read returns what was written before it, and is not answered
-// before the Sends in front of it have been delivered.
+// TestReadYourWrites: a Read returns bytes written before it, and is answered only after earlier
+// Sends have been delivered.
 func TestReadYourWrites(t *testing.T) {
 	conformance.Proves(t, "R5040-157", "R5040-164", "R5040-245", "R5040-246")
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 64)
@@ -35,7 +35,7 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// TestSTagsAreRandom: no order, no clusters, no quick reuse.
+// TestSTagsAreRandom: STags have no order and no clusters, and are not soon reused.
 func TestSTagsAreRandom(t *testing.T) {
 	conformance.Proves(t, "R5040-211", "R5040-212", "R5040-250")
 	pd := Open(rnic.DeviceConfig{}).AllocPD()

@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// A piped is a connected QP whose program polls its CQ, and a peer by hand.
+// A piped is a connected QP whose program polls its CQ, and a scripted peer.
 type piped struct{ *script }
 
-// byPipe runs f with one.
+// byPipe runs f with a piped, in simulated time.
 func byPipe(t *testing.T, f func(k *piped)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

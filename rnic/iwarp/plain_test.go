@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestPlainRevoked: memory is given back at once, though the peer takes no byte of the response
-// that was made of it; and inbound work goes on (RFC 5040 §8.1.1 [R5040-209]).
+// TestPlainRevoked: memory is released at once, although the peer takes no byte of the response
+// made from it, and inbound work continues (RFC 5040 §8.1.1 [R5040-209]).
 func TestPlainRevoked(t *testing.T) {
 	s := scriptOver(t)
 	mr, _ := s.pd.RegMR(make([]byte, 1<<20), rnic.RemoteRead)
@@ -34,7 +34,7 @@ func TestPlainRevoked(t *testing.T) {
 	}
 }
 
-// TestPlainTerminate: a Terminate goes behind all that was taken before, at an FPDU boundary.
+// TestPlainTerminate: a Terminate follows all bytes taken before it, at an FPDU boundary.
 func TestPlainTerminate(t *testing.T) {
 	s := scriptOver(t)
 	s.open()
@@ -64,8 +64,8 @@ func (p closingPipe) SetLinger(sec int) error {
 	return nil
 }
 
-// TestPlainDisconnect: its context bounds the wait for a peer that takes nothing, though
-// all that was posted is with the connection, which is to send none of it after that.
+// TestPlainDisconnect: its context bounds the wait for a peer that reads nothing, although the
+// connection has all posted bytes. It sends none of them after that.
 func TestPlainDisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSide(t, rnic.DeviceConfig{}, 4)

@@ -18,8 +18,7 @@ const (
 	maxReads = 0x3FFE
 
 	// defaultHandshakes is the number of connections in start-up on one listener. 256: each may
-	// stay for acceptTimeout, so 50 new ones a second come through among peers that never say
-	// anything.
+	// stay for acceptTimeout, so 50 new ones a second get through beside silent peers.
 	defaultHandshakes = 256
 
 	// privateDataMax is the room, in bytes, that an MPA frame has beside the IRD/ORD block.
@@ -37,7 +36,7 @@ const (
 	connectTimeout = 10 * time.Second
 
 	// settleTime is how long Connect holds back the first FPDU; see ConnOptions.Settle. 2 ms: Linux
-	// siw turns its socket over to FPDUs in less.
+	// siw switches its socket to FPDUs in less.
 	settleTime = 2 * time.Millisecond
 
 	// plainControl is a TCP congestion control that does not pace. Every kernel has Reno, and lets
@@ -64,7 +63,7 @@ const (
 	rxBufMin = 16 << 10
 
 	// rxBufMax is the size of the buffer of a stream whose input has filled a small one. 256 KiB: a
-	// few of the largest FPDUs, so that a read takes as much as the socket has.
+	// few of the largest FPDUs, so a read takes as much as the socket has.
 	rxBufMax = 256 << 10
 
 	// tailMax is how much is read after directly placed payload. 2 KiB: a header, or some small
@@ -82,20 +81,20 @@ const (
 
 // The receive right.
 const (
-	// parkTick is the time between two looks of a parked receive loop at the right. 10 ms: the end
-	// of an idle stream is noticed after one, and a caller whose reply is slow can be interrupted
+	// parkTick is the interval at which a parked receive loop checks the right. 10 ms: the end of
+	// an idle stream is noticed after one, and a caller whose reply is slow can be interrupted
 	// after two, both soon enough for a person; 100 wake-ups a second cost nothing.
 	parkTick = 10 * time.Millisecond
 
-	// offerYields is the number of times that the receive loop yields to a caller that may be about
-	// to take the right. 20 take some 3 µs where nothing else runs, about as long as a post.
+	// offerYields is how often the receive loop yields to a caller that may be about to take the
+	// right. 20 take some 3 µs where nothing else runs, about as long as a post.
 	offerYields = 20
 )
 
 // Transmitting.
 const (
 	// inlineBytes is how much a poster transmits before it hands over to the transmit loop. 1 MiB:
-	// one large READ or WRITE, so that no other thread is woken for it.
+	// one large READ or WRITE, so no other thread is woken for it.
 	inlineBytes = 1 << 20
 
 	// batchBytes is how much the receive loop transmits before it goes back to reading. 64 KiB: the

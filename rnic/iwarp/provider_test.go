@@ -1,4 +1,4 @@
-// The provider as rnic.Open finds it, and the options that only it knows.
+// The provider as rnic.Open finds it, and the options specific to it.
 
 package iwarp
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestOpenByName: the provider is there by its name, with its capabilities.
+// TestOpenByName: rnic.Open finds the provider by its name, with its capabilities.
 func TestOpenByName(t *testing.T) {
 	dev, err := rnic.Open(Name, rnic.DeviceConfig{MaxIRD: 7, MaxORD: 1 << 20})
 	if err != nil {
@@ -30,8 +30,8 @@ func TestOpenByName(t *testing.T) {
 	}
 }
 
-// TestConnectionsTell: both ends of a connection know whether it has CRCs, and take Sources only
-// where segments are long and the peer wants no markers.
+// TestConnectionsTell: both ends of a connection report whether it has CRCs. They take Sources only
+// if segments are long and the peer requests no markers.
 func TestConnectionsTell(t *testing.T) {
 	off := rnic.DeviceConfig{CRC: rnic.CRCOff}
 	for _, c := range []struct {
@@ -80,8 +80,8 @@ func TestOptionsOfAnother(t *testing.T) {
 	}
 }
 
-// TestRefusedSTag: a QP that the peer ended says which of its STags was refused, in no protocol's
-// words.
+// TestRefusedSTag: after the peer has ended a QP, the error has the refused STag, in terms common
+// to all providers.
 func TestRefusedSTag(t *testing.T) {
 	for code, want := range map[term.Code]bool{term.RDMAPBounds: true, term.DDPInvalidSTag: true, term.RDMAPOpcode: false, term.DDPNoBuffer: false, term.MPACRC: false} {
 		var err error = &term.PeerError{Code: code, STag: 0x1234}

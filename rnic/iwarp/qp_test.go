@@ -56,7 +56,7 @@ func join(t testing.TB, a, b *side) {
 	joinWith(t, a, b, rnic.ConnParams{PrivateData: []byte("from a"), Provider: ConnOptions{Settle: -1}})
 }
 
-// joinWith is join with what a brings.
+// joinWith is join with a's parameters.
 func joinWith(t testing.TB, a, b *side, p rnic.ConnParams) {
 	t.Helper()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +141,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// transfers has a do each kind of work request with several sizes against b.
+// transfers makes a do each kind of work request with several sizes toward b.
 func transfers(t *testing.T, a, b *side) {
 	t.Helper()
 	for _, n := range []int{0, 1, 3, 192, 193, 4096, 65000, 1 << 20, 3<<20 + 1} {

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestInvalidateIsFinal: once Invalidate has returned, nothing is placed any more, though the peer
-// keeps writing (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
+// TestInvalidateIsFinal: after Invalidate has returned nothing is placed, although the peer keeps
+// writing (RFC 5040 §8.1.1 [R5040-209], RFC 5041 §8.3.1 [R5041-141]).
 func TestInvalidateIsFinal(t *testing.T) {
 	conformance.Proves(t, "R5040-209", "R5041-132", "R5041-141")
 	for i := range 40 {
@@ -101,13 +101,13 @@ func TestManyPosters(t *testing.T) {
 	}
 }
 
-// TestCork: what a handler posts leaves in one system call, unless it takes long; here the clock
-// stands.
+// TestCork: a handler's posts leave in one system call, unless the handler takes long. In this test
+// no time passes.
 func TestCork(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		tx := &streamOf(k.qp).tx
 		counter := &countingLink{link: tx.link}
-		tx.link = counter // the handler alone posts
+		tx.link = counter // only the handler posts
 		k.cq.SetHandler(func() {
 			var wc [1]rnic.WC
 			for k.cq.Poll(wc[:]) > 0 {

@@ -26,11 +26,11 @@ type receiver struct {
 	small       *rxSmall // not nil: buf is this buffer
 	wide        *rxBuf   // not nil: buf is this buffer; both nil: buf is nil, all input used
 	busy        bool     // a read filled the small buffer: the next input gets a large one
-	head        int      // bytes that the last read placed directly
+	head        int      // bytes placed directly by the last read
 	woken       bool     // a goroutine in CQ.Wait was woken, and not yet yielded to
 	came        uint32   // peer's messages received before the current batch
-	sends       uint32   // posts that ended with a Send before the current batch
-	err         error    // the error that has ended the input
+	sends       uint32   // posts ending with a Send before the current batch
+	err         error    // the end of the input
 	blockThread bool     // the next wait may block the thread; see rxwait.Blocker
 
 	mu sync.Mutex
@@ -60,10 +60,11 @@ func (s *stream) receive() {
 	for {
 		err := s.rx.fill(s.link)
 		s.rx.came, s.rx.sends = s.rx.in.Messages(), s.sends.Load()
-		// wanted is read before the batch: a caller that wants the right later waits for a reply,
-		// so the loop would have to reclaim the right at once.
+		// wanted is read before the batch. A caller that first wants the right during the batch
+		// waits for a later reply, so the loop would have to reclaim the right at once.
 		offers := err == nil && s.right.wanted()
-		// No linger before an offer: a woken caller takes the right and transmits by itself.
+		// Before an offer handled does not yield: a woken caller takes the right and transmits by
+		// itself.
 		if err == nil && !s.digest(func() bool { return offers }) {
 			return
 		}
@@ -101,7 +102,7 @@ func (s *stream) follow() {
 func never() bool { return false }
 
 // digest passes the input to the core and ends the batch. content reports whether the receiving
-// goroutine waits for nothing more. leads is false if another goroutine is the receive loop now
+// goroutine has all it waits for. leads is false if another goroutine is the receive loop now
 // (follow).
 func (s *stream) digest(content func() bool) (leads bool) {
 	// After an error the loop continues: it reads and discards input until the socket ends, so that
@@ -117,10 +118,10 @@ func (s *stream) digest(content func() bool) (leads bool) {
 	return s.afterBatch(content)
 }
 
-// afterBatch reports the completions of a batch of FPDUs to the ULP. Then it sends the work that
-// the ULP posted meanwhile, and responses to the peer's Reads, in one go. When the handler posted
-// nothing but woke others, they get the processor first, so that their posts leave together: with
-// 32 callers that saves a third of the time.
+// afterBatch reports the completions of a batch of FPDUs to the ULP. Then it sends the work posted
+// meanwhile by the ULP, and responses to the peer's Reads, in one go. When the handler posted
+// nothing but woke others, they get the processor first, and their posts leave together: with 32
+// callers this saves a third of the time.
 func (s *stream) afterBatch(content func() bool) (leads bool) {
 	s.work.Cork()
 	// The handler runs with no lock held, and may post, close or invalidate. Its posts stay queued

@@ -14,7 +14,7 @@ import (
 
 var _ rnic.Scheduler = (*stream)(nil)
 
-// An owner is the goroutine that has the receive right of a stream.
+// An owner is the goroutine with the receive right of a stream.
 type owner uint64
 
 const (
@@ -30,7 +30,7 @@ const (
 // loop has it again, before the loop has seen that.
 func (o owner) isLoop() bool { return o == ownerLoop || o == ownerWanted }
 
-// nextOwners[o] holds the owners that can follow o, as drawn at receiveRight.
+// nextOwners[o] holds the possible next owners after o, as drawn at receiveRight.
 var nextOwners = [owners][]owner{
 	ownerLoop:     {ownerWanted},
 	ownerWanted:   {ownerNone},
@@ -103,8 +103,8 @@ func (r *receiveRight) pass(from, to owner) bool {
 	return m.owner() == from && r.become(m, m.of(to))
 }
 
-// take gives a free right to the caller; else it records that callers want the right, for a later
-// call.
+// take gives a free right to the caller. Otherwise it records that callers want the right, so that
+// the loop offers it after the next batch.
 func (r *receiveRight) take() bool {
 	m := r.moment()
 	if m.owner() == ownerNone && r.become(m, m.take()) {
@@ -236,7 +236,7 @@ func (s *stream) interruptCaller() {
 	s.restoreDeadline()
 }
 
-// restoreDeadline sets the read deadline that interruptCaller has replaced.
+// restoreDeadline sets the read deadline replaced by interruptCaller.
 func (s *stream) restoreDeadline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,8 +258,8 @@ func (s *stream) PollUntil(done func() bool) {
 	s.rx.blockThread, s.rx.woken = s.p.cfg.BlockThreads, false
 	err := s.receiveFor(done)
 	s.rx.blockThread = false
-	// waiting is called after the release: a caller that began to wait before the release found a
-	// receiver.
+	// waiting is called after the release: a caller that began to wait before the release saw a
+	// receiving goroutine, and has notified none.
 	if !r.release(err != nil) || s.waiting() {
 		r.notify()
 	}

@@ -1,4 +1,4 @@
-// Callers with random schedules: each reply has a receiver at the moment in which it comes.
+// Callers with random schedules: a goroutine receives each reply as soon as it comes.
 
 package iwarp
 
@@ -73,7 +73,7 @@ type schedule struct {
 	handled []time.Time // and handled
 }
 
-// some is none or some parts of a tick, so that events that can coincide do.
+// some returns a multiple of a fraction of a tick, or 0, so that events often coincide.
 func (s *schedule) some() time.Duration {
 	if s.rnd.IntN(2) == 0 {
 		return 0

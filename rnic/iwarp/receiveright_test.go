@@ -1,4 +1,4 @@
-// The receive right: each owner and each way between them, by the drawing.
+// The receive right: each owner and each transition between them, as drawn.
 
 package iwarp
 
@@ -75,7 +75,7 @@ func TestReceiveRightBackoff(t *testing.T) {
 	}
 }
 
-// TestReceiveRightMoment: two callers one after the other are not the same one to the parked loop.
+// TestReceiveRightMoment: the parked loop can distinguish two successive callers.
 func TestReceiveRightMoment(t *testing.T) {
 	r := rightOf(ownerNone)
 	r.take()
@@ -86,8 +86,8 @@ func TestReceiveRightMoment(t *testing.T) {
 	}
 }
 
-// TestReceiveRightWantedAgain: a parked loop runs although a caller already wants the right which
-// the loop has just got back.
+// TestReceiveRightWantedAgain: a parked loop that gets the right back runs, even if a caller
+// already wants the right again.
 func TestReceiveRightWantedAgain(t *testing.T) {
 	for _, end := range []func(*receiveRight){
 		func(r *receiveRight) { r.release(true) },              // its read failed

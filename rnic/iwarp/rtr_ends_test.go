@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestRTRBothEnds: every offer against every set that the responder takes, in all
-// modes: the responder speaks first, if there is an RTR in common.
+// TestRTRBothEnds: every offer against every set that the responder accepts, in all modes. If they
+// have an RTR in common, the responder's ULP can send first.
 func TestRTRBothEnds(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R5040-278", "R6581-002", "R6581-041", "R6581-042", "R6581-044", "R6581-046", "R6581-047", "R6581-048",
 		"R6581-053")
@@ -94,7 +94,7 @@ func rtrConversation(t *testing.T, name string, cfg rnic.DeviceConfig, offered, 
 	}
 }
 
-// TestRTRTransfers: behind each RTR everything else works, both ways.
+// TestRTRTransfers: after each RTR all operations work, both ways.
 func TestRTRTransfers(t *testing.T) {
 	conformance.Proves(t, "R6581-047", "R6581-053")
 	for _, kind := range []RTR{RTRWrite, RTRRead, RTRSend} {
@@ -113,7 +113,7 @@ func TestRTRTransfers(t *testing.T) {
 	}
 }
 
-// TestRTRSendNoReceive: if the peer has no room for an RTR, the peer reports the error.
+// TestRTRSendNoReceive: if the peer has no receive for an RTR Send, the peer reports the error.
 func TestRTRSendNoReceive(t *testing.T) {
 	conformance.Proves(t, "R6581-053")
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
@@ -122,8 +122,8 @@ func TestRTRSendNoReceive(t *testing.T) {
 	<-a.qp.Done()
 }
 
-// TestRTRNamed: what the Reply says for each offer and each set of kinds that the ULP has
-// chosen; in the client-server model there is nothing to choose.
+// TestRTRNamed: the kind that the Reply names for each offer and each set that the ULP has chosen.
+// In the client-server model it names none.
 func TestRTRNamed(t *testing.T) {
 	conformance.Proves(t, "R6581-041", "R6581-042", "R6581-044", "R6581-046", "R6581-050", "R6581-052")
 	for _, c := range []struct {
@@ -157,8 +157,8 @@ func TestRTRNamed(t *testing.T) {
 }
 
 // TestRTRAwaited: a responder sends nothing before the RTR, even if its ULP has posted work. The
-// first message opens the way, also one that was not agreed on. A bad message does not, and silence
-// does not.
+// first message opens the gate, even one that was not agreed on. A bad message does not, and
+// silence does not.
 func TestRTRAwaited(t *testing.T) {
 	conformance.Proves(t, "R5044-133", "R6581-053")
 	write, send, read := tagged(0xc1, 0x40, 1, 0, nil), untagged(0x41, 0x43, 0, 0, 1, 0, nil), untagged(0x41, 0x41, 0, 1, 1, 0, readReq(0, 0, 0, 1, 0))
@@ -167,7 +167,7 @@ func TestRTRAwaited(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		first []byte
-		end   error // nil: it opens the way
+		end   error // nil: it opens the gate
 	}{
 		{"the Write agreed on", mpa.AppendFPDU(nil, true, write), nil},
 		{"a Send", mpa.AppendFPDU(nil, true, send), nil},

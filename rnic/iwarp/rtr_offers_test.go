@@ -24,7 +24,7 @@ import (
 // rtrHex is the RTRs as FPDUs with CRC: golden bytes.
 var rtrHex = map[RTR]string{RTRSend: rtrSendHex, RTRWrite: rtrWriteHex, RTRRead: rtrReadHex}
 
-// flags is what r puts into the enhanced data, with depths of 8.
+// flags returns the enhanced data for r, with depths of 8.
 func (r RTR) flags() string {
 	ird, ord := 0x8008, 0x0008
 	if r&RTRSend != 0 {
@@ -88,7 +88,7 @@ func TestRTRChosen(t *testing.T) {
 	}
 }
 
-// TestRTRRefused: Replies that leave no way into the peer-to-peer model.
+// TestRTRRefused: Replies that make the peer-to-peer model impossible.
 func TestRTRRefused(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R6581-032", "R6581-048", "R6581-054")
 	var rejected *rnic.RejectError
@@ -117,7 +117,7 @@ func TestRTRRefused(t *testing.T) {
 			t.Errorf("%s: %v, state %v", c.name, err, s.qp.State())
 		}
 	}
-	s, ended := offers(t, t.Context(), RTRAny, "500200048000c008") // no Reads, but a Write is
+	s, ended := offers(t, t.Context(), RTRAny, "500200048000c008") // Reads are excluded, a Write is possible
 	s.wantBytes(must.Hex(t, rtrWriteHex))
 	if err := <-ended; err != nil || s.qp.ORD() != 0 {
 		t.Error(err, s.qp.ORD())
@@ -129,8 +129,8 @@ func TestRTRRefused(t *testing.T) {
 	}
 }
 
-// TestRTRReadTakesASlot: a Read RTR is one of the Reads that the peer takes; where
-// that is one, the ULP's first Read leaves when the RTR has been answered.
+// TestRTRReadTakesASlot: a Read RTR counts for the ORD. With an ORD of 1 the ULP's first Read
+// leaves only after the RTR was answered.
 func TestRTRReadTakesASlot(t *testing.T) {
 	conformance.Proves(t, "R6581-002", "R6581-053", "R6581-054")
 	s, ended := offers(t, t.Context(), RTRRead, "5002000480014008")
@@ -154,8 +154,8 @@ func TestRTRReadTakesASlot(t *testing.T) {
 	s.want(t, rnic.OpRead, 1, rnic.WCSuccess)
 }
 
-// TestRTRIsFirst: a peer that says FPDUs behind its Reply, one that asks for an answer
-// too, hears the RTR first all the same.
+// TestRTRIsFirst: even a peer that sends FPDUs right after its Reply, one of them a Read Request,
+// gets the RTR first.
 func TestRTRIsFirst(t *testing.T) {
 	conformance.Proves(t, "R6581-002")
 	early := mpa.AppendFPDU(nil, true, untagged(0x41, 0x41, 0, 1, 1, 0, readReq(3, 0, 0, 0, 0)))
@@ -170,7 +170,7 @@ func TestRTRIsFirst(t *testing.T) {
 			t.Error(err)
 		}
 
-		// Here it is the receive loop that sends, with both there to choose from.
+		// Here the receive loop sends, with the RTR and a response to choose from.
 		s = &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 		ours, theirs := pipeTCP(t)
 		s.c = theirs
@@ -218,8 +218,8 @@ func TestRTRReadUnanswered(t *testing.T) {
 	}
 }
 
-// TestRTRSettles: the RTR is held back for as long as a first FPDU is, and the whole of
-// start-up has its deadline, also when the peer never answers.
+// TestRTRSettles: the RTR is held back like any first FPDU, and start-up as a whole has its
+// deadline, even if the peer never answers.
 func TestRTRSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
@@ -243,8 +243,8 @@ func TestRTRSettles(t *testing.T) {
 	})
 }
 
-// TestRTRThenEnd: a peer that has its RTR, says its part and leaves in good order has
-// been connected, however soon that was.
+// TestRTRThenEnd: if a peer gets its RTR, sends its message and closes in order, Connect succeeds,
+// however soon that was.
 func TestRTRThenEnd(t *testing.T) {
 	s, ended := offers(t, t.Context(), RTRRead, "50020004"+RTRRead.flags())
 	recv(t, s.qp, 1, make([]byte, 8))
@@ -258,7 +258,7 @@ func TestRTRThenEnd(t *testing.T) {
 	s.wantEnd(t, io.EOF)
 	opened := make(chan struct{})
 	close(opened)
-	for range 20 { // either of the two can be seen first
+	for range 20 { // Connect may see either event first
 		if err := streamOf(s.qp).sayReady(t.Context(), opened); err != nil {
 			t.Fatalf("sayReady: %v", err)
 		}

@@ -22,7 +22,7 @@ const (
 	noRTRHex       = "0016414700000000000000020000000100000000200700001bd2babe"
 )
 
-// initiates has a QP connect to a script, which has read its Request and says reply.
+// initiates connects a QP to a script, which has read its Request and sends reply.
 func initiates(t *testing.T, p rnic.ConnParams, want, reply string) (s *script, ended chan error) {
 	t.Helper()
 	s = &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
@@ -98,7 +98,7 @@ func readsAfter(t *testing.T, s *script, second bool) {
 	s.want(t, rnic.OpRead, 8, rnic.WCSuccess)
 }
 
-// A responder that speaks before it may (siw can) only makes us ready sooner.
+// A responder that sends too early, as siw can, only makes us ready sooner.
 func TestResponderBeforeRTR(t *testing.T) {
 	s, ended := initiates(t, rnic.ConnParams{IRD: 8, ORD: 8, Provider: ConnOptions{RTR: RTRWrite, Settle: time.Hour}}, "5002000480088008", "5002000480088008")
 	until(t, func() bool { return s.qp.State() != rnic.StateIdle })
@@ -111,8 +111,8 @@ func TestResponderBeforeRTR(t *testing.T) {
 	<-ended
 }
 
-// Between two of ours: the responder may speak first, whatever opens the way, with
-// markers and CRCs or without.
+// Between two of our ends the responder may send first, with any RTR, with or without markers and
+// CRCs.
 func TestResponderSpeaksFirst(t *testing.T) {
 	conformance.Proves(t, "R6581-003")
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCOff}, {Markers: true}} {

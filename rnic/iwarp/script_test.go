@@ -1,4 +1,4 @@
-// A scripted peer: a raw TCP connection that says bytes by hand and reads what comes back.
+// A scripted peer: a raw TCP connection that sends hand-made bytes and reads the answers.
 
 package iwarp
 
@@ -23,7 +23,7 @@ type script struct {
 	c net.Conn
 }
 
-// scriptInitiator has a hand-made peer connect to a QP of ours, CRC on.
+// scriptInitiator connects a hand-made peer to our QP, CRC on.
 func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptWith(t, rnic.DeviceConfig{}, p)
@@ -51,8 +51,7 @@ func scriptOver(t *testing.T) *script {
 	return s
 }
 
-// scriptWith is scriptInitiator with a device of ours that behaves as cfg says; the
-// peer asks for CRCs if we do.
+// scriptWith is scriptInitiator for a device configured by cfg; the peer requests CRCs if we do.
 func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 16), t: t}
@@ -93,7 +92,7 @@ func (s *script) say(b []byte) {
 	}
 }
 
-// fpdu says one FPDU with a good CRC.
+// fpdu sends one FPDU with a good CRC.
 func (s *script) fpdu(parts ...[]byte) {
 	s.t.Helper()
 	s.say(mpa.AppendFPDU(nil, true, parts...))
@@ -120,7 +119,7 @@ func (s *script) hearULPDU() []byte {
 	return u
 }
 
-// wantBytes reads as many bytes as want has.
+// wantBytes reads the bytes in want.
 func (s *script) wantBytes(want []byte) {
 	s.t.Helper()
 	if got := s.hear(len(want)); !bytes.Equal(got, want) {
@@ -128,7 +127,7 @@ func (s *script) wantBytes(want []byte) {
 	}
 }
 
-// wantEOF wants the peer's FIN and nothing before it.
+// wantEOF requires the peer's FIN and nothing before it.
 func (s *script) wantEOF() {
 	s.t.Helper()
 	if b, err := io.ReadAll(s.c); err != nil || len(b) > 0 {
@@ -136,7 +135,7 @@ func (s *script) wantEOF() {
 	}
 }
 
-// open says an FPDU that opens the gate and is no work for anybody: an empty Write.
+// open sends an FPDU that opens the gate and has no other effect: an empty Write.
 func (s *script) open() {
 	s.t.Helper()
 	s.fpdu(tagged(0xc1, 0x40, 1, 0, nil))
@@ -150,10 +149,10 @@ var (
 	terminate = rnictest.Terminate
 )
 
-// streamOf is what is below a QP.
+// streamOf returns a QP's stream.
 func streamOf(qp *rnic.QP) *stream { return rnic.EndpointOf(qp).(*stream) }
 
-// holds reports whether the region, a valid one of the side's, begins with want.
+// holds reports whether a valid region of s begins with want.
 func (s *side) holds(mr *rnic.MR, want []byte) bool {
 	q := streamOf(s.qp).q
 	p, f := q.Borrow(mr, mr.STag(), mr.Base(), mr.Len(), 0)
@@ -164,7 +163,7 @@ func (s *side) holds(mr *rnic.MR, want []byte) bool {
 	return bytes.HasPrefix(p, want)
 }
 
-// wantSegment wants one segment, header and payload.
+// wantSegment requires one segment, header and payload.
 func (s *script) wantSegment(want []byte) {
 	s.t.Helper()
 	if got := s.hearULPDU(); !bytes.Equal(got, want) {
@@ -172,7 +171,7 @@ func (s *script) wantSegment(want []byte) {
 	}
 }
 
-// next waits for a completion, whatever it is.
+// next waits for the next completion.
 func (s *side) next(t *testing.T) rnic.WC {
 	t.Helper()
 	var wc [1]rnic.WC

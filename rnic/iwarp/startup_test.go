@@ -19,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestMatrix: markers and CRCs are settled by both frames, markers for each direction.
+// TestMatrix: both frames together decide about markers and CRCs, and about markers for each
+// direction separately.
 func TestMatrix(t *testing.T) {
 	conformance.Proves(t, "R5044-046", "R5044-053", "R5044-101", "R5044-102", "R5044-103", "R5044-104", "R5044-105", "R5044-106")
 	for i := range 16 {
@@ -42,7 +43,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// requested has s say the frame req to its device.
+// requested makes s send the frame req to its device.
 func (s *script) requested(req string) rnic.ConnRequest {
 	s.t.Helper()
 	l, err := s.dev.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +60,7 @@ func (s *script) requested(req string) rnic.ConnRequest {
 	return r
 }
 
-// accepted has a hand-made peer say the frame req to a QP of a device like cfg.
+// accepted makes a hand-made peer send the frame req to a QP of a device configured by cfg.
 func accepted(t *testing.T, cfg rnic.DeviceConfig, req string) (*script, rnic.ConnRequest, mpa.Frame) {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 16), t: t}
@@ -75,7 +76,7 @@ func accepted(t *testing.T, cfg rnic.DeviceConfig, req string) (*script, rnic.Co
 	return s, r, rep
 }
 
-// TestCRCStays: when the peer, or we, asked for CRCs they are made and checked to the end.
+// TestCRCStays: if the peer or we asked for CRCs, they are sent and checked to the end.
 func TestCRCStays(t *testing.T) {
 	conformance.Proves(t, "R5044-051", "R5044-054", "R5044-105", "R5044-152")
 	for _, c := range []struct {
@@ -101,8 +102,8 @@ func TestCRCStays(t *testing.T) {
 	}
 }
 
-// TestRTRs: whichever message a peer-to-peer initiator may begin with, it opens the
-// way back, and only a Send uses a receive.
+// TestRTRs: each possible first message of a peer-to-peer initiator opens the gate, and only a Send
+// takes a receive.
 func TestRTRs(t *testing.T) {
 	conformance.Proves(t, "R5040-278", "R6581-026", "R6581-041", "R6581-042", "R6581-044", "R6581-053")
 	for flags, c := range map[string]struct {
@@ -140,7 +141,7 @@ func TestRTRs(t *testing.T) {
 	}
 }
 
-// TestPeerIsTold: what the peer said of itself is the ULP's to see.
+// TestPeerIsTold: the ULP can see the depths in the peer's frame.
 func TestPeerIsTold(t *testing.T) {
 	conformance.Proves(t, "R5044-015", "R5044-115", "R5044-119", "R6581-024")
 	for req, want := range map[string][3]int{"40010000": {1, 0, 0}, "5002000400050009": {2, 5, 9}} {
@@ -166,7 +167,7 @@ func TestPeerIsTold(t *testing.T) {
 	}
 }
 
-// TestNotNegotiated: depths that the responder does not negotiate stay what they are.
+// TestNotNegotiated: depths that the responder does not negotiate keep their values.
 func TestNotNegotiated(t *testing.T) {
 	conformance.Proves(t, "R5040-276", "R6581-034", "R6581-036", "R6581-038")
 	for rep, want := range map[string][2]int{"3fff3fff": {16, 16}, "3fff0004": {16, 16}, "00043fff": {16, 4}} {
@@ -180,8 +181,8 @@ func TestNotNegotiated(t *testing.T) {
 	}
 }
 
-// TestSilentBeforeReply: an initiator says nothing behind its Request until the Reply
-// has come, and takes no work before.
+// TestSilentBeforeReply: an initiator sends nothing after its Request until the Reply has come, and
+// accepts no work before.
 func TestSilentBeforeReply(t *testing.T) {
 	conformance.Proves(t, "R5044-129", "R5044-132", "R5044-134")
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
@@ -243,7 +244,7 @@ func TestOneConnection(t *testing.T) {
 	transfers(t, a, b)
 }
 
-// TestHalfClosed: behind our FIN the peer may go on, and what it says is delivered.
+// TestHalfClosed: after our FIN the peer may continue, and its messages are delivered.
 func TestHalfClosed(t *testing.T) {
 	conformance.Proves(t, "R5044-149", "R5041-084", "R5041-085")
 	s := scriptInitiator(t, rnic.ConnParams{})

@@ -18,8 +18,7 @@ import (
 // A stream is the Endpoint of one QP: the protocol core, which does no I/O, joined to a connection
 // by two goroutines. The receive loop reads all available input, passes it to the core, runs the CQ
 // handlers once, and sends the work posted by the handlers in one go. The transmit loop sleeps; it
-// continues when TCP has no room, and ends the stream. Other goroutines transmit the work that they
-// post.
+// continues when TCP had no room, and ends the stream. Other goroutines transmit their own posts.
 type stream struct {
 	// set once, in NewEndpoint
 	q       *rnic.ProviderQP
@@ -31,10 +30,10 @@ type stream struct {
 	modes core.Modes
 
 	// Parts with their own locks. A stream's locks are rx.mu, tx.mu and work's lock, in this order,
-	// and mu. mu is held together with no other, except work's lock before the loops start. tx.mu
-	// is taken under rx.mu where the peer invalidates a region that a batch points into, also a
-	// batch of another stream; rx.mu is never taken under tx.mu. Neither is held in a wait for TCP,
-	// so a peer that stops reading cannot hold up its own input.
+	// and mu. With mu only QP.mu is taken, and work's lock before the loops start. tx.mu is taken
+	// under rx.mu where the peer invalidates a region that a batch points into, also a batch of
+	// another stream; rx.mu is never taken under tx.mu. Neither is held in a wait for TCP, so a
+	// peer that stops reading cannot hold up its own input.
 	work core.Work
 	tx   transmitter
 	rx   receiver
@@ -56,7 +55,7 @@ type stream struct {
 	finDue bool        // all work is done: FIN can go
 }
 
-// NewEndpoint makes a stream that is not connected.
+// NewEndpoint makes an unconnected stream.
 func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endpoint, error) {
 	s := &stream{q: q, p: p, waiting: cfg.Waiting, txWake: make(chan struct{}, 1), eof: make(chan struct{})}
 	s.work.Init(q, cfg.SQDepth)
@@ -72,7 +71,7 @@ func (p *provider) NewEndpoint(q *rnic.ProviderQP, cfg rnic.QPConfig) (rnic.Endp
 // A session is the result of MPA start-up.
 type session struct {
 	conn     net.Conn
-	early    []byte // bytes that came after the peer's frame
+	early    []byte // bytes received after the peer's frame
 	modes    core.Modes
 	ird, ord int
 	private  []byte
@@ -103,7 +102,7 @@ func (s *stream) start(ses *session) error {
 	ses.conn.SetDeadline(time.Time{})
 	s.link, s.tx.link = l, l
 	s.tx.tcp, _ = l.(*tcpLink)
-	if !l.inline() { // a deadline may end its Read with bytes taken, how many is not known
+	if !l.inline() { // a deadline may end its Read after an unknown number of bytes
 		s.waiting = nil
 	}
 	ses.modes.Extensions = s.p.cfg.Extensions

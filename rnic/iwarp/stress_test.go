@@ -1,4 +1,4 @@
-// Much at once: both ways, through windows that are full, ended at any moment.
+// Heavy traffic in both directions, through full windows, ended at any moment.
 
 package iwarp
 
@@ -15,9 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestBothServe: two peers that read from and write to each other all the time, through small
-// windows, do not block each other, and every byte is right (RFC 5040 §6.1 [R5040-173], RFC 5040
-// §5.5).
+// TestBothServe: two peers that constantly read and write each other's memory through small windows
+// do not block each other, and every byte is right (RFC 5040 §6.1 [R5040-173], RFC 5040 §5.5).
 func TestBothServe(t *testing.T) {
 	for _, cfg := range []rnic.DeviceConfig{{}, {CRC: rnic.CRCOff}, {Markers: true}, {CRC: rnic.CRCOff, MaxIRD: 1, MaxORD: 1}} {
 		t.Run(fmt.Sprintf("%+v", cfg), func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestBothServe(t *testing.T) {
 	}
 }
 
-// exchange has a read and write large pieces of b's memory, several at once.
+// exchange makes a read and write large pieces of b's memory, several at once.
 func exchange(t *testing.T, a, b *side) {
 	const n, each = 300_000, 12
 	src := noise(n)
@@ -108,7 +107,7 @@ func TestEndAnyTime(t *testing.T) {
 	}
 }
 
-// churn posts work until the QP refuses it, and counts it home.
+// churn posts work until the QP refuses it, and checks that all of it completes.
 func churn(t *testing.T, a, b *side) {
 	src := make([]byte, 100_000)
 	to, _ := b.pd.RegMR(make([]byte, len(src)), rnic.RemoteWrite)

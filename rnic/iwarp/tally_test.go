@@ -33,7 +33,7 @@ func TestMechanismsOfDevice(t *testing.T) {
 	}
 }
 
-// tallyOf is the decisions of the stream of a QP.
+// tallyOf returns the decisions of a QP's stream.
 func tallyOf(qp *rnic.QP) tally.Table {
 	t := tally.Table{}
 	streamOf(qp).AddTo(t)
@@ -71,7 +71,7 @@ func TestCallerReceivesAreCounted(t *testing.T) {
 	})
 }
 
-// TestEarlyFlushesAreCounted: an early flush is won where posted work leaves.
+// TestEarlyFlushesAreCounted: an early flush is won if posted work leaves.
 func TestEarlyFlushesAreCounted(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)

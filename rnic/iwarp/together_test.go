@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Of goroutines that are about to post, the first lets the others do so before it sends, if it says
-// that they are together.
+// With HintCoalesce, the first of several goroutines that are about to post lets the others post
+// before it sends.
 func TestTogetherLeavesAtOnce(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else others may post at the very moment in which the first one sends
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else others may post just when the first one sends
 	const posts = 12
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, posts)
 	for i := range uint64(posts) {
@@ -37,7 +37,7 @@ func TestTogetherLeavesAtOnce(t *testing.T) {
 		b.want(t, rnic.OpRecv, i, rnic.WCSuccess)
 	}
 	a.qp.Close()
-	// One, unless the machine has taken the processor from one of them before it had posted.
+	// One call, unless the machine has preempted one of them before it had posted.
 	if counter.calls > posts/2 {
 		t.Errorf("%d system calls for %d posts", counter.calls, posts)
 	}

@@ -29,7 +29,7 @@ type transmitter struct {
 	mu  sync.Mutex
 	out core.Outbound // guarded by mu
 
-	handed atomic.Uint64 // bytes of the stream that TCP has taken
+	handed atomic.Uint64 // bytes of the stream taken by TCP
 
 	callYields tally.Counter // yields to small calls
 }
@@ -237,8 +237,7 @@ func (t *transmitter) step() (n int, o outcome, err error) {
 	return n, t.outcome(full), nil
 }
 
-// outcome is the result of a step after which TCP takes more bytes, unless noRoom. The caller holds
-// mu.
+// outcome returns the result of a step. noRoom: TCP takes no more bytes now. The caller holds mu.
 func (t *transmitter) outcome(noRoom bool) outcome {
 	switch {
 	case noRoom:
@@ -269,8 +268,8 @@ func (t *transmitter) stop() []byte {
 	return t.out.Stop()
 }
 
-// barrier returns when the bytes that TCP has taken are noted: the peer might have answered them,
-// and closed, before the call that handed them over returned.
+// barrier returns when the bytes taken by TCP are noted: the peer might have answered them, and
+// closed, before the call that handed them over returned.
 func (t *transmitter) barrier() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// The transmit loop continues when the receive loop has sent as much as it may.
+// The transmit loop continues when the receive loop has spent its budget.
 
 package iwarp
 
@@ -28,8 +28,8 @@ func (l *takingLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool
 func (*takingLink) inline() bool { return true }
 func (*takingLink) mss() int     { return 65_480 }
 
-// TestLoopIsNotWokenForNothing: the transmit loop is woken for the rest after the receive loop's
-// own part, and not if there is no rest.
+// TestLoopIsNotWokenForNothing: the transmit loop is woken only if the receive loop leaves it a
+// rest.
 func TestLoopIsNotWokenForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := newSide(t, rnic.DeviceConfig{}, 32)
 			s, l := streamOf(a.qp), new(takingLink)
-			// Its loops do not run: so the token that wakes one stays.
+			// Its loops do not run, so the token that wakes the transmit loop stays.
 			s.link, s.tx.link = l, l
 			s.tx.out.Start(core.Modes{CRC: true})
 			s.work.Start(1, 1, false)
@@ -65,9 +65,8 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedResponseIsToldAfterOthers: a response of which the memory is gone by then ends the
-// stream at once, although a response before it has left in the same batch and nothing else waits
-// to be sent.
+// TestRefusedResponseIsToldAfterOthers: a response whose memory is gone ends the stream at once,
+// although an earlier response has left in the same batch and nothing else waits to be sent.
 func TestRefusedResponseIsToldAfterOthers(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		mem, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)

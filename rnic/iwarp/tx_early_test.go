@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestCompletionToldBeforeSocketHasRoom: a Send that TCP has taken completes at once,
-// though what follows it fills the socket and the peer reads nothing.
+// TestCompletionToldBeforeSocketHasRoom: a Send that TCP has taken completes at once, although
+// later work fills the socket and the peer reads nothing.
 func TestCompletionToldBeforeSocketHasRoom(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.c.(*net.TCPConn).SetReadBuffer(4096)

@@ -1,4 +1,4 @@
-// No trailer is cut by the end of a TCP segment where the peer may mind.
+// No trailer is cut by the end of a TCP segment if the peer may reject that.
 
 package iwarp
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A narrowLink has segments as on Ethernet, and counts what is handed over.
+// A narrowLink has Ethernet's segment size, and counts batches.
 type narrowLink struct {
 	countingLink
 }
@@ -24,9 +24,9 @@ func narrow(qp *rnic.QP) *narrowLink {
 	return l
 }
 
-// TestSeam: the second of two FPDUs waits for a batch of its own exactly when the
-// segment would end between its pad and its CRC; a responder sees to it when it was not
-// the initiator that asked for CRCs, as Linux siw never does.
+// TestSeam: the second of two FPDUs gets a separate batch exactly if the TCP segment would end
+// inside its trailer. A responder does so only if the initiator has not asked for CRCs, as Linux
+// siw does not.
 func TestSeam(t *testing.T) {
 	on, off, auto := rnic.DeviceConfig{CRC: rnic.CRCOn}, rnic.DeviceConfig{CRC: rnic.CRCOff}, rnic.DeviceConfig{CRC: rnic.CRCAuto}
 	const first = 1000 // its FPDU has 1020 bytes

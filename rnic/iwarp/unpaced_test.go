@@ -42,8 +42,8 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
-// controlOf is the congestion control of a socket, after it has been set to want if that is not
-// empty; ok: it could be.
+// controlOf returns a socket's congestion control, after setting it to want unless that is empty.
+// ok reports whether it could be set.
 func controlOf(t *testing.T, sc syscall.Conn, want string) (got string, ok bool) {
 	t.Helper()
 	rc, err := sc.SyscallConn()
@@ -60,7 +60,7 @@ func controlOf(t *testing.T, sc syscall.Conn, want string) (got string, ok bool)
 	return got, ok
 }
 
-// A farConn says that its peer is elsewhere.
+// A farConn claims that its peer is on another machine.
 type farConn struct {
 	*net.TCPConn
 	remote net.Addr
@@ -77,7 +77,7 @@ func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	}
 	defer ln.Close()
 	const bbr = "bbr"
-	_, paced := controlOf(t, ln.(*net.TCPListener), bbr) // not every kernel has it, or lets every program have it
+	_, paced := controlOf(t, ln.(*net.TCPListener), bbr) // not every kernel has it, or allows it to every program
 	had := unpaceListener(ln)
 	if want := map[bool]string{true: bbr}[paced]; had != want {
 		t.Errorf("the socket that listens had %q, want %q", had, want)
@@ -145,10 +145,11 @@ func TestListenerKeepsWhatItCouldNotGiveBack(t *testing.T) {
 	}
 }
 
-// A farListener has connections that come from elsewhere, if far, and shows them.
+// A farListener accepts connections, with remote as their peer's address, and passes them to the
+// test.
 type farListener struct {
 	*net.TCPListener
-	remote   net.Addr // nil: from where they come
+	remote   net.Addr // nil: their real address
 	accepted chan *net.TCPConn
 }
 
@@ -164,8 +165,8 @@ func (l *farListener) Accept() (net.Conn, error) {
 	return farConn{c, l.remote}, nil
 }
 
-// TestListenersPaceByWhereConnectionsComeFrom: those from elsewhere are left what the administrator
-// has chosen.
+// TestListenersPaceByWhereConnectionsComeFrom: connections from other machines keep the
+// administrator's choice.
 func TestListenersPaceByWhereConnectionsComeFrom(t *testing.T) {
 	for _, remote := range []net.Addr{nil, tcpAddr(t, "192.0.2.7:1")} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
