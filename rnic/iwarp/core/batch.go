@@ -51,9 +51,10 @@ func (b *batch) init(q *rnic.ProviderQP) {
 // waits to be sent; idle connections hold no large scratch.
 var largeScratches = sync.Pool{New: func() any { return new([batchScratch]byte) }}
 
-// read returns the next n bytes of src in the batch's memory; left limits its requests to src, n
-// included. One call to src reads several FPDUs' payload, n bytes each, as far as the batch has
-// room. aheadBytes limits that, because other connections' small calls wait meanwhile.
+// read returns the next n bytes of src in the batch's memory; left is the rest of the message in
+// bytes, n included, and limits the request to src. One call to src reads several FPDUs' payload, n
+// bytes each, as far as the batch has room. aheadBytes limits that, because other connections'
+// small calls wait meanwhile.
 func (b *batch) read(src rnic.Source, n, left int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil

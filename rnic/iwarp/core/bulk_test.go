@@ -72,14 +72,14 @@ func TestBulkIsReceivedInPlace(t *testing.T) {
 						t.Fatalf("Consume: %v", err)
 					}
 					b = b[used:]
-					if len(stream) < total-window { // it knows by then
+					if len(stream) < total-window { // by then the receiver expects large segments
 						buffered += before - len(b)
 					}
 				}
 				if !bytes.Equal(bufOf(mr), payload) {
 					t.Error("other bytes were placed")
 				}
-				// The start of each segment, and of each message a short one.
+				// For each segment its start, and for each message a short segment.
 				most := (total/mss+2*count)*tail + count*directMin
 				if m.CRC {
 					most += count * mss

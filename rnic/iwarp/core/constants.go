@@ -16,16 +16,15 @@ const (
 	// first byte by more CRCs.
 	batchBytes = 256 << 10
 
-	// batchScratch is the memory for length, header, padding and CRC of a batch's FPDUs, and for
-	// copied payload. 24 KiB: a batch of small messages ends with it.
+	// batchScratch is the memory for the lengths, headers, padding and CRCs in a batch, and for
+	// copied payload. 24 KiB: a batch of small messages ends when it is used up.
 	batchScratch = 24 << 10
 
 	// smallScratch is the same for a batch of few FPDUs. 1 KiB: each stream keeps one.
 	smallScratch = 1 << 10
 
-	// fpduScratch is the most scratch memory of one FPDU with payload, without copied payload. 64:
-	// length, header, padding and CRC are below 40. An atomic operation's body is as copied
-	// payload.
+	// fpduScratch is the most scratch memory that an FPDU needs besides copied payload. 64: length,
+	// header, padding and CRC are below 40. An atomic operation's body counts as copied payload.
 	fpduScratch = 64
 
 	// inlineMax is the longest payload that is copied. 192: to point at a shorter one costs more.
@@ -42,12 +41,12 @@ const (
 
 // Payload from a Source, in bytes.
 const (
-	// sourcedSegment is the shortest FPDU at which a Source pays. 8 KiB: with FPDUs of 9 KiB a
-	// Source saves a seventh of the server's time.
+	// sourcedSegment is the shortest full ULPDU at which a Source pays. 8 KiB: with FPDUs of 9 KiB
+	// a Source saves a seventh of the server's time.
 	sourcedSegment = 8 << 10
 
-	// aheadBytes is the payload requested from a Source at once, to the end of an FPDU. 128 KiB:
-	// the kernel cannot preempt a goroutine inside a system call.
+	// aheadBytes is the payload requested from a Source at once, rounded up to whole FPDUs. 128
+	// KiB: the kernel cannot preempt a goroutine inside a system call.
 	aheadBytes = 128 << 10
 
 	// stagingBytes is a batch's largest payload. 64 KiB above batchBytes: the last FPDU may begin

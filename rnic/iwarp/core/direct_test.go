@@ -23,8 +23,8 @@ func directScript(t *testing.T) *script {
 	return s
 }
 
-// TestDirectPlacement: a large segment's bytes are in their memory before it is complete, unlike
-// with the buffered way.
+// TestDirectPlacement: a large segment's bytes are in their memory before it is complete, unlike in
+// buffered receiving.
 func TestDirectPlacement(t *testing.T) {
 	s := directScript(t)
 	data := noise(bigLen)

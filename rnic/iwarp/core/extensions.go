@@ -86,7 +86,8 @@ func checkSingle(h *ddp.Header, msn uint32) error {
 	return nil
 }
 
-// checkImmediate checks eight bytes that complete a receive without a buffer (RFC 7306 §6).
+// checkImmediate checks Immediate Data: eight bytes that complete a receive and bypass its buffer
+// (RFC 7306 §6).
 func (in *Inbound) checkImmediate(a *action) (err error) {
 	a.kind = actImmediate
 	if in.recv.open {

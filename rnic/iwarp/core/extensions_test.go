@@ -122,7 +122,7 @@ func TestAtomicServed(t *testing.T) {
 	s.c.Close()
 }
 
-// Ours go out in order, on the queue of the Reads, and complete with the old value.
+// Our atomic operations leave in order, on the queue of the Reads, and complete with the old value.
 func TestAtomicAsked(t *testing.T) {
 	conformance.Proves(t, "R5040-258", "R5040-262", "R5040-264")
 	s := scriptWith(t, extended, rnic.ConnParams{})

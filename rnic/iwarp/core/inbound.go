@@ -234,7 +234,8 @@ func (in *Inbound) Begun() bool { return in.begun }
 // InMessage reports whether a Send is incomplete. The caller holds the owner's lock.
 func (in *Inbound) InMessage() bool { return in.recv.open }
 
-// Messages returns the number of received Sends, modulo 2^32. It is for the receive loop.
+// Messages returns the next MSN on queue 0, so the difference between two calls is the number of
+// messages received there between them, modulo 2^32. It is for the receive loop.
 func (in *Inbound) Messages() uint32 { return in.sendMSN }
 
 // ReadBytes returns the number of received bytes in responses to our Reads. Any goroutine may call

@@ -26,9 +26,8 @@ const (
 	actTerminate                     // end the stream with the peer's error
 )
 
-// An action is a segment that has passed all checks without memory. Only the access to memory can
-// still be refused, by the one function that checks it (rnic/mr.go): that check must happen at the
-// moment of placement.
+// An action is a segment that has passed check. do can still refuse it, but only for its memory:
+// the one function that checks access (rnic/mr.go) must do so at the moment of placement.
 type action struct {
 	kind    actionKind
 	op      rdmap.Opcode
@@ -217,8 +216,8 @@ func (in *Inbound) checkTerminate(a *action) error {
 // Terminate.
 //
 // The caller holds the owner's lock, as for check. Under the owner's lock do takes the lock of a
-// Memory Region (Borrow until Return), or Work's lock with the CQ's inside; rnic/doc.go has the
-// order of all locks.
+// Memory Region (Borrow until Return), or Work's lock with the CQ's inside; rnic/iwarp/doc.go has
+// the order of all locks.
 func (in *Inbound) do(a *action) error {
 	switch a.kind {
 	case actReadRequest:

@@ -101,8 +101,8 @@ func (o *Outbound) Pending() (pieces [][]byte, how WriteMode) {
 	return o.b.pieces[o.b.at:], WriteMode{Record: o.record}
 }
 
-// TakesSources reports whether payload may come from a Source, and pays, because FPDUs are long
-// enough with TCP segments of mss bytes.
+// TakesSources reports whether payload from a Source is possible, and pays: there are no markers,
+// and TCP segments of mss bytes make long FPDUs.
 func (m Modes) TakesSources(mss int) bool {
 	return !m.SendMarkers && mpa.MULPDU(mss, false) >= sourcedSegment
 }
@@ -127,9 +127,9 @@ func (o *Outbound) Fill() error {
 	return nil
 }
 
-// Messages from both sides follow each other, and each is cut to its end: segments of two messages
-// are never mixed. fill stops when the batch is full, nothing can begin (gate, ORD, fence), or a
-// segment had better be first in the next batch.
+// fill makes a batch. Messages from both sides follow each other, and each is cut to its end:
+// segments of two messages are never mixed. fill stops when the batch is full, nothing can begin
+// (gate, ORD, fence), or a segment had better be first in the next batch.
 func (o *Outbound) fill() {
 	o.b.reset()
 	if o.markers != nil {
@@ -303,8 +303,9 @@ func (o *Outbound) Sent(n int) (fits bool) {
 	return o.w.taken(o.b.pos)
 }
 
-// Idle reports whether Outbound holds nothing taken from Work: no byte of a batch, no unfinished
-// message, and no fault to report. Work may still have more.
+// Idle reports whether Outbound holds nothing taken from Work: no byte of a batch and no unfinished
+// message, so no fault either, since a fault leaves its message unfinished. Work may still have
+// more.
 func (o *Outbound) Idle() bool { return o.b.empty() && o.cur.e == nil && o.cur.r == nil }
 
 // Position returns how many bytes of the stream TCP has taken.

@@ -105,7 +105,7 @@ func (r *readsIn) taken(pos uint64) {
 
 func (r *readsIn) clear() { r.head, r.next, r.built = r.tail, r.tail, r.tail }
 
-// ringSize returns the smallest power of two of at least n.
+// ringSize returns the smallest power of two that is at least n.
 func ringSize(n int) int {
 	size := 1
 	for size < n {

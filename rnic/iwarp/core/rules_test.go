@@ -27,8 +27,8 @@ func TestEmptyWrite(t *testing.T) {
 	}
 }
 
-// TestWrittenAgain: one advertised buffer takes many Writes, and keeps the last; each Send needs a
-// separate buffer.
+// TestWrittenAgain: many Writes can go to one advertised buffer, which keeps the last; each Send
+// needs a separate buffer.
 func TestWrittenAgain(t *testing.T) {
 	conformance.Proves(t, "R5041-006", "R5041-052", "R5040-122")
 	s := scriptInitiator(t, rnic.ConnParams{})

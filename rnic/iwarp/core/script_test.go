@@ -69,7 +69,7 @@ type memoryEndpoint struct {
 	peer  *memoryEndpoint // not nil: receives this end's output
 }
 
-// start ends MPA start-up.
+// start begins the stream, as after MPA start-up.
 func (e *memoryEndpoint) start(m Modes, ird, ord int, gated bool) {
 	if !e.q.Established(rnic.Connected{IRD: ird, ORD: ord}) {
 		panic("not idle")
@@ -281,7 +281,7 @@ func (s *side) want(t testing.TB, op rnic.Opcode, id uint64, st rnic.Status) rni
 	return wc
 }
 
-// wantEnd requires that the QP has ended for this reason.
+// wantEnd requires that the QP has ended with the error target.
 func (s *side) wantEnd(t *testing.T, target error) {
 	t.Helper()
 	if err := s.qp.Err(); err == nil || !errors.Is(err, target) && err != target {
@@ -426,5 +426,5 @@ func (s *script) wantEOF() {
 	}
 }
 
-// open sends an FPDU that opens the way back and needs no work: an empty Write.
+// open sends an FPDU that opens the gate and has no other effect: an empty Write.
 func (s *script) open() { s.fpdu(tagged(0xc1, 0x40, 1, 0, nil)) }

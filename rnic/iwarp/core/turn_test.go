@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestTurn walks the drawing of Turn: every transition from every state, and the permissions of
+// TestTurn follows the drawing of Turn: every transition from every state, and the permissions of
 // each state.
 func TestTurn(t *testing.T) {
 	moves := map[string]func(*Turn){"open": (*Turn).open, "cork": (*Turn).cork, "yield": (*Turn).yield,

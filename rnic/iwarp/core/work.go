@@ -354,7 +354,7 @@ func (w *Work) Flush() {
 	w.noteDrained()
 }
 
-// A turnHolder says which goroutine has the turn.
+// A turnHolder is the kind of goroutine that has the turn.
 type turnHolder uint8
 
 const (
@@ -393,8 +393,9 @@ const (
 //
 // take needs an open gate and a free turn; takeCorked takes a free turn with a corked gate, and
 // leaves the gate corked. A gate that leaves open takes the turn from no goroutine: a holder
-// continues until it has nothing to send, or leaves the rest to the receive loop (giveBack). With a
-// shut gate there is never a holder. Work.mu guards the Turn. No other code writes these fields.
+// continues until it has nothing to send, or leaves the rest to the receive loop (giveBack). Start
+// and PostRTR shut the gate before the first post, so with a shut gate there is never a holder.
+// Work.mu guards the Turn. No other code writes these fields.
 type Turn struct {
 	holder turnHolder
 	gate   sendGate

@@ -14,7 +14,7 @@ const CRCLen = 4
 // CRC32C returns b's CRC (RFC 5044 §4.4).
 func CRC32C(b []byte) uint32 { return crc32c.Update(0, b) }
 
-// UpdateCRC extends crc, the earlier bytes' CRC, by b. It starts at 0.
+// UpdateCRC extends crc, the earlier bytes' CRC, by b. Before the first byte it is 0.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
 // PutCRC stores crc in the first four bytes of b. Unlike all other fields on this wire, it goes

@@ -75,7 +75,7 @@ func TestMULPDUFits(t *testing.T) {
 func TestFPDUFlips(t *testing.T) {
 	conformance.Proves(t, "R5044-064", "R5044-085", "R5044-087")
 	good := AppendFPDU(nil, true, []byte("some ULPDU or other, of 35 bytes!!!"))
-	good = append(good, make([]byte, 1<<16)...) // so that a longer length is not just short of bytes
+	good = append(good, make([]byte, 1<<16)...) // so that a longer length has enough bytes
 	for i := range good[:FPDULen(35)] {
 		for bit := range 8 {
 			good[i] ^= 1 << bit
@@ -104,7 +104,7 @@ func TestFPDUNoCRC(t *testing.T) {
 	}
 }
 
-// RFC 5044 §4.1 [R5044-024]: no ULPDU, no crash.
+// RFC 5044 §4.1 [R5044-024]: an empty ULPDU is an error.
 func TestFPDUEmpty(t *testing.T) {
 	conformance.Proves(t, "R5044-024")
 	b := appendCRC([]byte{0, 0, 0, 0}, 0, true)

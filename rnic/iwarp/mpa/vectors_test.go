@@ -303,7 +303,7 @@ func TestVectorsFramesRefused(t *testing.T) {
 		"bad-key-last-byte":       {false, ErrKey},
 		"bad-initiator-initiator": {true, ErrInitiators},
 		"bad-pd-length-513":       {false, ErrPDLength},
-		"bad-pd-length-short":     {false, nil}, // wants more, which never comes
+		"bad-pd-length-short":     {false, nil}, // more bytes are needed, so no error yet
 		"bad-S-with-pd3":          {false, ErrEnhanced},
 		"bad-rev3":                {false, errRev},
 	}
