@@ -137,7 +137,7 @@ func (p *provider) request(c net.Conn, cp *rnic.ConnParams, rtr RTR) (*session, 
 
 func rejected(rep *mpa.Frame) error {
 	return &rnic.RejectError{PrivateData: append([]byte(nil), rep.PrivateData...),
-		IRD: int(rep.Enhanced.IRD), ORD: int(rep.Enhanced.ORD)}
+		IRD: statedDepth(rep.Enhanced.IRD), ORD: statedDepth(rep.Enhanced.ORD)}
 }
 
 // refuseStream sends the responder a Terminate: the stream cannot begin (RFC 6581 §8).

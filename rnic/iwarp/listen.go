@@ -246,10 +246,18 @@ func (r *connRequest) RemoteAddr() net.Addr { return r.conn.RemoteAddr() }
 func (r *connRequest) NetConn() net.Conn { return r.conn }
 
 // IRD returns the number of our concurrent RDMA Reads accepted by the peer; 0 also if not stated.
-func (r *connRequest) IRD() int { return int(r.frame.Enhanced.IRD) }
+func (r *connRequest) IRD() int { return statedDepth(r.frame.Enhanced.IRD) }
 
 // ORD returns the number of concurrent RDMA Reads wanted by the peer; 0 also if not stated.
-func (r *connRequest) ORD() int { return int(r.frame.Enhanced.ORD) }
+func (r *connRequest) ORD() int { return statedDepth(r.frame.Enhanced.ORD) }
+
+// statedDepth returns an IRD or ORD in a peer's frame; 0 if the frame leaves it to the ULP.
+func statedDepth(n uint16) int {
+	if n == mpa.NotNegotiated {
+		return 0
+	}
+	return int(n)
+}
 
 // Accept sends the accepting Reply and brings qp to RTS. Nothing is sent until the peer's
 // first FPDU has come (RFC 5044 §7.1.2 rule 4); work posted before waits.

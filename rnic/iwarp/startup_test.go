@@ -144,7 +144,7 @@ func TestRTRs(t *testing.T) {
 // TestPeerIsTold: the ULP can see the depths in the peer's frame.
 func TestPeerIsTold(t *testing.T) {
 	conformance.Proves(t, "R5044-015", "R5044-115", "R5044-119", "R6581-024")
-	for req, want := range map[string][3]int{"40010000": {1, 0, 0}, "5002000400050009": {2, 5, 9}} {
+	for req, want := range map[string][3]int{"40010000": {1, 0, 0}, "5002000400050009": {2, 5, 9}, "500200043fff3fff": {2, 0, 0}} {
 		s, r, rep := accepted(t, rnic.DeviceConfig{}, reqKey+req)
 		if got := [3]int{int(r.(*connRequest).frame.Rev), r.IRD(), r.ORD()}; got != want {
 			t.Errorf("%s: revision, IRD and ORD %v, want %v", req, got, want)
