@@ -169,8 +169,8 @@ func testSendQueueFull(t *bed) {
 	checkReleased(t, c)
 }
 
-// Calls given up at random moments leave nothing behind, and the other calls still get their own
-// bytes.
+// Calls given up at random moments leave no resources behind, and the other calls still get their
+// own bytes.
 func TestCancelAtAnyTime(t *testing.T) { overProviders(t, testCancelAtAnyTime) }
 
 func testCancelAtAnyTime(t *bed) {

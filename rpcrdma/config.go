@@ -18,7 +18,7 @@ type Config struct {
 	MaxPull    int         // limit in bytes for one call's Read chunks; 0: 2 MiB
 	MaxReply   int         // limit in bytes for a reply written to one Reply chunk; 0: 2 MiB
 	Budget     *mem.Budget // bounds bytes of pulled chunks and results; nil: mem.Default()
-	Fatal      *FatalCalls // the service's calls that end a connection; nil: not recorded
+	Fatal      *FatalCalls // records the calls that ended a connection; nil: they are not recorded
 	Handler    Handler     // serves inbound calls; nil: they are dropped
 
 	stall     time.Duration // interval of the stall check; 0: stallTick

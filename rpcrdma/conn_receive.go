@@ -14,7 +14,7 @@ import (
 // A recvCtx is a receive that holds a message. It belongs to the Request or Call of that message.
 // Posted receives are interchangeable and need no recvCtx.
 type recvCtx struct {
-	buf []byte // of receives.buffers
+	buf []byte // from receives.buffers
 	n   int    // bytes received
 }
 
@@ -25,7 +25,7 @@ type receives struct {
 
 	mu   sync.Mutex
 	all  int        // guarded by mu, as is free: number of receives, posted or not; only grows
-	free []*recvCtx // unused ones; as many recvCtx exist as ever held messages at one time
+	free []*recvCtx // unused ones; all recvCtx together are as many as ever held messages at one time
 }
 
 // receivePools has the pools of receive buffers by their size: all connections of one size share a
@@ -127,14 +127,15 @@ func (c *Conn) onCompletions() (leads bool) {
 	}
 }
 
-// Follow takes over the receive side of the connection for a ServeRPC that returns false, or will.
-// It returns when another goroutine has taken over from it, or when the connection has ended.
+// Follow takes over the receive side of the connection from a ServeRPC that returns false, or will
+// return false. It returns when another goroutine has taken over from it, or when the connection
+// has ended.
 func (c *Conn) Follow() { c.cq.Follow() }
 
 // more reports whether the batch has more completions. Only the handler calls more.
 func (c *Conn) more() bool { return c.batch.next < c.batch.n }
 
-// complete handles one completion. leads is as ServeRPC returns it.
+// complete handles one completion. leads is ServeRPC's result.
 func (c *Conn) complete(wc *rnic.WC) (leads bool) {
 	ok := wc.Status == rnic.WCSuccess
 	index := int(wc.ID &^ wrKindMask)
@@ -166,10 +167,10 @@ func (c *Conn) workDone() {
 }
 
 // receive parses one message and gives it to its role. The order of the cases matters. An
-// RDMA_ERROR of any version is always for the requester. A message with a broken header
-// and the XID of a waiting call is dropped: it may as well be the damaged reply to that call.
-// Everything else is a call. A message is dropped by posting its receive again at once (RFC 8166
-// §3.3.1 [R8166-032]). leads is ServeRPC's result.
+// RDMA_ERROR of any version is always for the requester. A message with a broken header and the XID
+// of a waiting call is dropped: it may be the damaged reply to that call. Everything else is a
+// call. A message is dropped by posting its receive again at once (RFC 8166 §3.3.1 [R8166-032]).
+// leads is ServeRPC's result.
 func (c *Conn) receive(r *recvCtx) (leads bool) {
 	b, h := r.buf[:r.n], &c.in
 	err := h.Parse(b)

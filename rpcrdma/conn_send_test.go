@@ -105,8 +105,8 @@ func awaitWaitlist(t *testing.T, c *Conn, n int) {
 	must.Become(t, "the line for the send queue", func() bool { return int(c.waitlist.n.Load()) == n })
 }
 
-// A call that finds the send queue full waits, is sent in its turn, and leaves nothing behind if
-// given up before. A call in the reverse direction meets this when replies fill the queue.
+// A call that finds the send queue full waits, is sent in its turn, and leaves no trace if given up
+// before. In practice a call in the reverse direction finds it full when replies fill it.
 func TestCallWaitsForSendQueue(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))

@@ -58,7 +58,7 @@ func (p *rawPeer) touch(s chunks.Segment, read bool) {
 	}
 }
 
-// answer sends a reply to XID 7 that echoes its call's lists, all unused.
+// answerUnused sends a reply to XID 7 that echoes its call's lists, all unused.
 func (p *rawPeer) answerUnused(h Header) {
 	h.Read = nil
 	for _, c := range h.Write {
@@ -67,7 +67,7 @@ func (p *rawPeer) answerUnused(h Header) {
 	h.Reply.Unuse()
 	h.Proc, h.Credits = ProcMsg, 4
 	msg := append(h.Append(nil), words(7, 1, 0)...)
-	// After its Reads: a reply that overtakes them takes their memory away.
+	// It follows the Reads (fence), because the reply ends their access to the memory.
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}, Fence: true}); err != nil {
 		p.t.Fatalf("PostSend: %v", err)
 	}

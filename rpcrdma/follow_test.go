@@ -1,4 +1,5 @@
-// Handlers that wait, on the goroutine on which their call arrived: another one receives meanwhile.
+// Handlers that wait on the goroutine where their call arrived: another goroutine receives
+// meanwhile.
 
 package rpcrdma
 
@@ -10,7 +11,8 @@ import (
 	"time"
 )
 
-// A busyServer serves calls where they arrive, and often waits: then another goroutine follows.
+// A busyServer serves calls on the goroutine where they arrive, and often waits: then another
+// goroutine takes over the receive side.
 type busyServer struct {
 	echoServer
 	rnd *rand.Rand // guarded by leader
@@ -18,7 +20,7 @@ type busyServer struct {
 	leader   int // calls; owned by the leader, without a lock
 	leading  atomic.Int32
 	moved    atomic.Int32 // calls that have waited
-	apart    atomic.Int32 // calls that came on a goroutine which cannot be followed
+	apart    atomic.Int32 // calls that arrived on a goroutine that cannot be replaced (CanFollow is false)
 	followed sync.WaitGroup
 }
 
@@ -41,11 +43,11 @@ func (s *busyServer) ServeRPC(r *Request) (leads bool) {
 	}
 	s.moved.Add(1)
 	follow := func() { s.followed.Go(c.Follow) }
-	if how == 2 { // declared
+	if how == 2 { // the handler announces its wait
 		follow()
 		time.Sleep(pause)
 		s.serve(r)
-	} else { // found by a clock, maybe after the end
+	} else { // a timer starts the next receiver, maybe after the end
 		s.serve(r)
 		s.followed.Go(func() {
 			time.Sleep(pause)
@@ -55,8 +57,8 @@ func (s *busyServer) ServeRPC(r *Request) (leads bool) {
 	return false
 }
 
-// TestBusyHandlers: all calls are served, each once, while the goroutine that receives changes in
-// the middle of batches; what was collected leaves.
+// TestBusyHandlers: each call is served once, while the receiving goroutine changes in the middle
+// of batches. Collected replies leave.
 func TestBusyHandlers(t *testing.T) { overProviders(t, testBusyHandlers) }
 
 func testBusyHandlers(t *bed) {
@@ -109,7 +111,7 @@ func testEndWhileBusy(t *bed) {
 	checkReleased(t, srv)
 }
 
-// A holdServer keeps each call until hold is closed, and the connection goes on.
+// A holdServer keeps each call until hold is closed, while the connection continues.
 type holdServer struct {
 	entered, hold chan struct{}
 	ended         chan error

@@ -39,7 +39,7 @@ func newFuzzPeer(t *testing.T, p *rnictest.Peer) *fuzzPeer {
 func (p *fuzzPeer) lock()   { p.turn <- struct{}{} }
 func (p *fuzzPeer) unlock() { <-p.turn }
 
-// send says a message; inv, if not 0, is invalidated by it.
+// send sends a message, which invalidates inv if that is not 0.
 func (p *fuzzPeer) send(inv uint32, msg []byte) error {
 	p.lock()
 	var h Header

@@ -24,8 +24,8 @@ var providers = []provider{
 	{roce.Name, openRoCE, "udp", "127.0.0.1:20049"},
 }
 
-// openRoCE uses a UDP port of this test alone. At RoCE's own port these tests would alternate with
-// those of other packages, and a client would come from another address each time.
+// openRoCE uses a separate UDP port. On RoCE's own port these tests would have to alternate with
+// those of other packages, and a client's address would be another one each time.
 func openRoCE(t testing.TB, cfg rnic.DeviceConfig) *rnic.Device {
 	return roce.OpenWith(cfg, roce.Options{Port: uint16(machine.Port(t))})
 }

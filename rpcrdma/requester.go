@@ -40,7 +40,7 @@ type requester struct {
 	abandoned int          // calls abandoned or orphaned; at most credits.inflight
 	answered  int64        // calls ended by a reply, an error or the connection; only grows
 	unsent    atomic.Int32 // calls in a state that awaitsSend; changed with mu, read without it
-	row       lead.Row     // calls that found no other call pending; changed with mu, read without
+	row       lead.Row     // consecutive calls that found no other pending; changed with mu, read without
 }
 
 func (rq *requester) init(c *Conn) {
@@ -427,8 +427,8 @@ func (rq *requester) anyPending() bool {
 	return rq.pending.n > 0
 }
 
-// ensureReceiver makes a goroutine receive while a posted call waits: the caller itself if its call
-// is alone, as long as it can poll the QP, else a goroutine of the RNIC.
+// ensureReceiver makes a goroutine receive while a posted call waits: the caller itself if the
+// latest calls were alone, as long as it can poll the QP, else a goroutine of the RNIC.
 func (rq *requester) ensureReceiver(k *Call) {
 	if rq.row.Alone() {
 		rq.c.qp.PollUntil(k.hasReply)

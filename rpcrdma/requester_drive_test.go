@@ -26,7 +26,7 @@ type loneCaller struct {
 	onWrite   atomic.Pointer[func()] // runs once, after bytes have left, before their writer returns
 }
 
-// inBubble runs f with such a connection, after one call has opened the window.
+// inBubble runs f with a loneCaller, after one call has opened the window.
 func inBubble(t *testing.T, f func(t *testing.T, q *loneCaller)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func inBubble(t *testing.T, f func(t *testing.T, q *loneCaller)) {
 	})
 }
 
-// begin starts a call, and returns when nothing more can happen for it.
+// begin starts a call, and returns when all goroutines are blocked.
 func (q *loneCaller) begin(ctx context.Context) *pendingDo {
 	synctest.Wait() // the receiver of the last reply has finished
 	q.xid++
@@ -77,7 +77,7 @@ func (q *loneCaller) roundTrip() {
 	q.end(d, q.xid)
 }
 
-// alone makes calls until the next one drives.
+// alone makes calls until the next caller polls the QP itself.
 func (q *loneCaller) alone() {
 	q.t.Helper()
 	for range lead.AloneMin - 1 { // the first has opened the window
@@ -121,8 +121,8 @@ func TestCallBesideLoneOne(t *testing.T) {
 	}
 }
 
-// TestLoneCallGivesUp: a driving caller returns soon after its context ends, and the late reply
-// gives the credit back.
+// TestLoneCallGivesUp: a caller that receives returns soon after its context ends, and the late
+// reply gives the credit back.
 func TestLoneCallGivesUp(t *testing.T) {
 	const soon = 25 * time.Millisecond
 	for _, how := range []error{context.Canceled, ErrTimeout} {
@@ -159,7 +159,7 @@ func TestLoneCallGivesUp(t *testing.T) {
 func TestSlowCallIsNoStall(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {
 		q.alone()
-		for range 2 { // one is driven, one is not
+		for range 2 { // once the caller receives, once the RNIC
 			d := q.begin(t.Context())
 			time.Sleep(10 * stallTicks * stallTick)
 			q.wantCall(q.xid)
@@ -178,7 +178,7 @@ func TestEarlyReply(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		// The next ones would drive: nothing would read before they know.
+		// One more and callers would receive themselves: then no reply could be early.
 		for range lead.AloneMin - 2 {
 			since := time.Now()
 			q.onWrite.Store(&early)
@@ -189,7 +189,7 @@ func TestEarlyReply(t *testing.T) {
 	})
 }
 
-// TestEarlyReplyOfOther: the same if another call's caller sends the call, and drives.
+// TestEarlyReplyOfOther: the same if another call's caller sends this call, and receives.
 func TestEarlyReplyOfOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {
 		held := make(chan struct{})

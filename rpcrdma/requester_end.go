@@ -56,8 +56,8 @@ func (rq *requester) awaitSent(k *Call) bool {
 	return k.state == callSent
 }
 
-// awaitProgress waits for the call's token while the peer takes any bytes at all. It ends a
-// connection without progress for sendGrace, which gives the token too.
+// awaitProgress waits for the call's token. If the peer takes less than minProgress bytes in
+// sendGrace, awaitProgress ends the connection, which gives the token too.
 func (c *Conn) awaitProgress(k *Call) {
 	grace := time.NewTicker(c.cfg.sendGrace / stallTicks)
 	defer grace.Stop()

@@ -62,7 +62,7 @@ func (rs *responder) at(index int) *Request {
 	return rs.requests[index]
 }
 
-// release frees all resources of an ended Request, and passes it to a call of the backlog.
+// release frees all resources of an ended Request, and uses it for the next call in the backlog.
 func (rs *responder) release(r *Request) {
 	bytes := r.free()
 	rs.mu.Lock()

@@ -22,7 +22,7 @@ type deferredItem struct {
 	nread int              // bytes already read
 	cut   mem.Cut
 	head  []byte // the reply's stream up to the item
-	ended bool   // src has no more than got; the remaining bytes sent are zeros
+	ended bool   // src has no bytes after nread; the rest is sent as zeros
 }
 
 // TakesDeferredItem reports whether the first result item can be read when it leaves, which is then

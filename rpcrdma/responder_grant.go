@@ -11,9 +11,9 @@ import (
 // after a lowered announcement: the peer may still have calls in flight under the old limit. The
 // responder's lock guards it, except where noted.
 //
-// Each reply that announces the smaller number, and precedes no larger announcement, takes one
-// credit back: the peer had it in use and MUST NOT use it again. So allowed has sunk to announced
-// when the last of the calls in flight is answered.
+// After a lowered announcement each sent reply takes one credit back, once no reply with an older
+// number is unsent: the peer had that credit in use, and MUST NOT use it again. So allowed has sunk
+// to announced when the last call in flight is answered.
 type grants struct {
 	announced  int  // the limit in each reply
 	least      int  // lower limit for allowed: announced, or a larger number about to be announced

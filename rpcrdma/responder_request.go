@@ -185,7 +185,7 @@ func (r *Request) Buffer(n int) []byte {
 // while ServeRPC runs, by Conn.Follow.
 func (r *Request) CanFollow() bool { return r.here && r.rs.c.cq.CanFollow() }
 
-// Uncork is for ServeRPC before ServeRPC waits, where CanFollow is true: replies of other calls
+// Uncork is for a ServeRPC about to wait, after CanFollow has returned true: replies to other calls
 // leave now, and the call's own reply leaves at once instead of with others.
 func (r *Request) Uncork() { r.rs.c.qp.Uncork() }
 
@@ -193,8 +193,8 @@ func (r *Request) Uncork() { r.rs.c.qp.Uncork() }
 // connection.
 func (r *Request) OwnLoop() bool { return r.rs.c.qp.OwnLoop() }
 
-// InputWaits reports whether the peer has sent something that has not been received yet; true where
-// OwnLoop is false.
+// InputWaits reports whether the peer has sent bytes not received yet; always true if OwnLoop is
+// false.
 func (r *Request) InputWaits() bool { return r.rs.c.qp.InputWaits() }
 
 // More is for ServeRPC: it reports whether other received messages wait for ServeRPC to return.

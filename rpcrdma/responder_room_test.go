@@ -1,4 +1,4 @@
-// A call's resources before its reply: no memory for it.
+// A call's resources before its reply: it holds no memory for the reply.
 
 package rpcrdma
 

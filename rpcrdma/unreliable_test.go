@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// lossy is a provider that declares its features and accepts no other call.
+// lossy is a provider that only declares its capabilities: any other use fails the test.
 type lossy struct {
 	t    *testing.T
 	caps rnic.Caps
@@ -31,7 +31,7 @@ func (l lossy) Listen(rnic.Service, string, string) (rnic.Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// inbound is a connection request that no code may use.
+// inbound is a connection request: any use of it fails the test.
 type inbound struct{ t *testing.T }
 
 func (inbound) PrivateData() []byte   { return nil }

@@ -1,4 +1,4 @@
-// When the receive loop may block its thread, and when it may not.
+// When the receive loop may block its thread, and when it MUST NOT.
 
 package iwarp
 

@@ -16,11 +16,11 @@ const DefaultBudget = 256 << 20
 const turnTime = 250 * time.Millisecond
 
 // A Budget bounds the bytes held by all its connections for large arguments and for results. A
-// connection's share depends on the free bytes (see fits), so that connections that keep their
-// bytes leave some for the next.
+// connection's share depends on the free bytes (see fits), so connections keeping their bytes leave
+// some for the next.
 //
 // Arguments wait in a queue. Without a further rule, small requests would take returned bytes
-// before there is ever enough for a large one. So the first waiting account that holds nothing gets
+// before there is ever enough for a large one. So the first waiting account without held bytes gets
 // a turn, in which no other account receives bytes. A turn ends when the account has been served,
 // and after turnTime at the latest: other accounts may hold the rest for long, for example on a
 // hung disk, and must not make everyone wait for it.
@@ -30,7 +30,7 @@ const turnTime = 250 * time.Millisecond
 //		 ▲                                          │ it is served, it leaves, or turnTime
 //		 └──────── turnTime ──────── rest ◄─────────┘
 //
-// In open and in rest every account that fits is served, in order of arrival.
+// In open and in rest accounts are served in order of arrival, if their requests fit.
 type Budget struct {
 	total int64 // set once
 
@@ -45,12 +45,12 @@ type Budget struct {
 // An Account is one connection's share of a Budget. The Budget's lock guards it.
 type Account struct {
 	budget *Budget
-	// served is called, with no lock held, after taking the n bytes that TakeOrWait asked for. Set
+	// served is called, with no lock held, after taking the n bytes requested from TakeOrWait. Set
 	// once.
 	served func(n int64)
 
 	held   int64
-	want   int64    // bytes that the account waits for, then the bytes passed to served
+	want   int64    // awaited bytes, then the bytes passed to served
 	queued bool     // the account is in the queue
 	next   *Account // in a list for notify
 }
@@ -60,7 +60,7 @@ var defaultBudget = NewBudget(DefaultBudget)
 // Default returns the shared Budget with DefaultBudget bytes.
 func Default() *Budget { return defaultBudget }
 
-// NewBudget returns a Budget with that many bytes.
+// NewBudget returns a Budget with the given size.
 func NewBudget(bytes int64) *Budget { return &Budget{total: bytes, free: bytes} }
 
 // Free returns how many bytes are free.
@@ -87,7 +87,7 @@ const minFreeRatio = 16
 // fits reports whether a connection holding held bytes may take n more. A lone connection may hold
 // half the Budget, or one request of any size. Next to others, a first request may take as much as
 // it leaves free, and further requests must be small compared with the remainder. So connections
-// that keep their bytes do not starve the next. The caller holds mu.
+// keeping their bytes do not starve the next. The caller holds mu.
 func (b *Budget) fits(held, n int64) bool {
 	left, alone := b.free-n, b.free+held == b.total
 	switch {
@@ -101,8 +101,7 @@ func (b *Budget) fits(held, n int64) bool {
 	return left/minFreeRatio >= held+n
 }
 
-// Largest returns the largest request that can ever be met: a power of two, since buffers have such
-// sizes.
+// Largest returns the largest possible request: a power of two, since buffers have such sizes.
 func (b *Budget) Largest() int64 {
 	return 1 << (bits.Len64(uint64(max(b.total, 1))) - 1)
 }
@@ -220,7 +219,7 @@ func (b *Budget) leave(a *Account) {
 	}
 }
 
-// startTurn begins a turn for the first waiting account that holds nothing. The caller holds mu.
+// startTurn begins a turn for the first waiting account without held bytes. The caller holds mu.
 func (b *Budget) startTurn() {
 	if b.timer != nil {
 		return
@@ -240,8 +239,8 @@ func (b *Budget) rest() {
 	b.after(func() { b.timer = nil })
 }
 
-// after runs next when turnTime has passed, unless the timer was replaced meanwhile, and serves the
-// accounts that fit. The caller holds mu.
+// after runs next when turnTime has passed, unless the timer was replaced meanwhile, and serves
+// accounts if their requests fit. The caller holds mu.
 func (b *Budget) after(next func()) {
 	var mine *time.Timer
 	mine = time.AfterFunc(turnTime, func() {

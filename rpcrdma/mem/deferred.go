@@ -1,4 +1,4 @@
-// Result bytes that are read when they are sent.
+// Result bytes read when they are sent.
 
 package mem
 
