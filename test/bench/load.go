@@ -19,9 +19,9 @@ import (
 
 // load runs "_conns N DURATION URL", which writes the bytes read by each of N connections; "_cold
 // DURATION URL", which writes the bytes read by a reader of small blocks; "_cost ROUNDS DURATION
-// URL…", which writes cost's result; "_work …", "_calls …" and "_forward …" (see there); or "_idle
-// N URL", which makes N connections with one call each, writes the bytes of this process's memory
-// for them, and keeps them until in ends.
+// URL…", which writes cost's result; "_work …", "_calls …", "_forward …" and "_sockets …" (see
+// there); or "_idle N URL", which makes N connections with one call each, writes the bytes of this
+// process's memory for them, and keeps them until in ends.
 func load(args []string, in io.Reader, out io.Writer) error {
 	switch args[0] {
 	case "_work":
@@ -30,6 +30,8 @@ func load(args []string, in io.Reader, out io.Writer) error {
 		return calling(args[1:], in, out)
 	case "_forward":
 		return forward(args[1:], in, out)
+	case "_sockets":
+		return sockets(args[1:], in, out)
 	}
 	if args[0] == "_cold" {
 		d, err := time.ParseDuration(args[1])

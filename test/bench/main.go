@@ -113,7 +113,7 @@ func (c *config) limit() time.Duration {
 }
 
 func main() {
-	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost", "_work", "_calls", "_forward"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"_conns", "_cold", "_idle", "_cost", "_work", "_calls", "_forward", "_sockets"}, os.Args[1]) {
 		exit(load(os.Args[1:], os.Stdin, os.Stdout))
 	}
 	var c config

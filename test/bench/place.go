@@ -79,10 +79,15 @@ func (b *bed) clientCommand(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, args[0], args[1:]...)
 }
 
+// serverCommand returns a command at the servers' end.
+func (b *bed) serverCommand(args ...string) *exec.Cmd {
+	args = slices.Concat(b.server, args)
+	return exec.Command(args[0], args[1:]...)
+}
+
 // startServer starts a server at its end. Its output goes to a file named after the program.
 func (b *bed) startServer(program string, args ...string) (pid int, err error) {
-	args = slices.Concat(b.server, []string{program}, args)
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := b.serverCommand(slices.Concat([]string{program}, args)...)
 	if err := b.startAs(filepath.Base(program), cmd); err != nil {
 		return 0, err
 	}

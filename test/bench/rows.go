@@ -40,6 +40,7 @@ var groups = []group{
 	{"veth", (*bed).measureVeth, slices.Concat(vethRows("1500"), vethRows("9000"))},
 	{"rnic", (*bed).measureRnic, rnicRows},
 	{"roce", (*bed).measureRoCE, roceRows},
+	{"sockets", (*bed).measureSockets, socketRows},
 	{"tail", (*bed).measureTail, tailRows},
 	{"cost", (*bed).measureCost, costRows},
 	{"disk", (*bed).measureDisk, diskRows},
@@ -48,7 +49,7 @@ var groups = []group{
 
 // groupNames returns the names of all groups.
 func groupNames() []string {
-	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "tail", "cost", "disk", "graphs"}
+	return []string{"data", "small", "latency", "list", "million", "conns", "idle", "veth", "rnic", "roce", "sockets", "tail", "cost", "disk", "graphs"}
 }
 
 // namesOf returns the names of groups.
@@ -62,6 +63,7 @@ func namesOf(of []group) (names []string) {
 const (
 	asGanesha  = "nfs-ganesha, TCP"
 	asTCP      = "our TCP"
+	asPlain    = "plain TCP"
 	asPing     = "raw ping-pong"
 	asUDP      = "raw UDP"
 	asLossless = "none lost"

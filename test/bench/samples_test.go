@@ -93,7 +93,7 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 			t.Fatalf("addCost: %v", err)
 		}
 	}
-	must.Succeed(t, s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON)))
+	must.Succeed(t, s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON)), s.addSockets([]byte(socketsJSON)))
 	for _, key := range []string{"idle/count", "idle/before", "idle/client", "idle/server", "idle/resident", "idle/after", "million/growth"} {
 		s.add(key, 1) // written where it is read from /proc
 	}
@@ -108,6 +108,9 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 		}
 	}
 }
+
+const socketsJSON = `{"tcp/stream":4000,"tcp/pingpong":30,"iwarp/stream":3000,"iwarp/pingpong":12,
+"iwarpoff/stream":3400,"iwarpoff/pingpong":12,"roce/stream":1700,"roce/pingpong":45}`
 
 const roceJSON = `{"raw_udp":{"stream_mib_s":3000,"ping_pong_seconds":0.00002},"figures":[{"mode":{"roce":true},"test":"write","bytes":4096,"mib_s":100},
 {"mode":{"roce":true},"test":"write","bytes":1048576,"mib_s":1500,"ratio_to_raw":0.75},{"mode":{"roce":true},"test":"read","bytes":1048576,"mib_s":1400,"ratio_to_raw":0.7},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,9 +75,7 @@ func (b *bed) pair() (enter []string, err error) {
 
 // rawPeer starts raw TCP's other end at the servers' end, on a host address.
 func (b *bed) rawPeer(host string) (addr string, stop func(), err error) {
-	args := slices.Concat(b.server, []string{filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", host + ":0"})
-	cmd := exec.Command(args[0], args[1:]...)
-	_, out, end, err := machine.Start(cmd)
+	_, out, end, err := machine.Start(b.serverCommand(filepath.Join(b.base, "nfsrdma"), "_rawtcp", "--listen", host+":0"))
 	if err != nil {
 		return "", nil, err
 	}

@@ -1,0 +1,34 @@
+// The ends of the group of sockets, in one process.
+
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdma/nfsrdma/test/must"
+)
+
+// Each row's figure is measured.
+func TestSockets(t *testing.T) {
+	m, err := serveSockets("127.0.0.1")
+	must.Succeed(t, err)
+	figures, err := m.measure(time.Millisecond)
+	must.Succeed(t, err)
+	var want []string
+	for _, r := range socketRows {
+		want = append(want, strings.TrimPrefix(r.value, "sockets/"))
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(figures)); !slices.Equal(got, want) {
+		t.Errorf("figures of %q, want %q", got, want)
+	}
+	for k, v := range figures {
+		if v <= 0 {
+			t.Errorf("%s: %v", k, v)
+		}
+	}
+}
