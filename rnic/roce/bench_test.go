@@ -99,7 +99,7 @@ func BenchmarkPingPong(b *testing.B)         { pingPong(b, rnic.RC, 0) }
 func BenchmarkDatagramPingPong(b *testing.B) { pingPong(b, rnic.UD, 40) }
 
 // pingPong makes each side answer in its handler, without waking another goroutine, like the
-// plain program.
+// program over plain UDP.
 func pingPong(b *testing.B, service rnic.Service, grh int) {
 	x, y := pair(b, service, Options{}, 4096)
 	done := make(chan struct{})

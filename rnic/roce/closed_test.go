@@ -39,8 +39,7 @@ func TestClosedWhileConnecting(t *testing.T) {
 	}
 }
 
-// TestAcceptAfterClose: a request returned by Accept outlives its listener, and its port does,
-// too.
+// TestAcceptAfterClose: a request returned by Accept outlives its listener, and so does its port.
 func TestAcceptAfterClose(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := newSide(t, m.dev, rnic.RC), newSide(t, m.dev, rnic.RC)

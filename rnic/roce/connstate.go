@@ -89,8 +89,8 @@ func (k *connStateFile) read() (list []cm.Former) {
 	return list[:min(len(list), maxStateConns)]
 }
 
-// handleEvent adds a connection when it is established. It removes a connection when the peer knows
-// of the end or no longer counts. A nil k records nothing.
+// handleEvent adds a connection when it is established. It removes a connection when that has
+// ended: the peer has acknowledged the end, or does not answer. A nil k records nothing.
 func (k *connStateFile) handleEvent(e *cm.Event) {
 	if k == nil || e.Kind != cm.Established && e.Kind != cm.Ended {
 		return

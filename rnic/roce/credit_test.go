@@ -76,7 +76,7 @@ func TestFlowControl(t *testing.T) {
 	}
 	select {
 	case <-told:
-	default: // otherwise it would leave with the next message, after 15 s
+	default: // otherwise the credits would leave only with the next message, after 15 s
 		t.Fatal("no acknowledge tells of the receive")
 	}
 	a.post(rnic.SendWR{ID: 2})

@@ -31,8 +31,8 @@ func (s *side) join(group netip.Addr) rnic.AddressHandle {
 	return ah
 }
 
-// sendsTo sends a datagram, and checks that it reaches some and no others: later datagrams by the
-// same way, to each of the others, arrive first.
+// sendsTo sends a datagram, and checks that only the given sides receive it: each other side's next
+// message is a later datagram sent to it alone.
 func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	s.t.Helper()
 	data := pattern(200, int(ah.QPN)+len(some))

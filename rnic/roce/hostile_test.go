@@ -124,7 +124,7 @@ func sayAll(from map[string]*stranger, at *binding, attrs core.Attrs) (said uint
 			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN - 1) & 0xffffff, AckReq: true}},
 			// Would end the QP.
 			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: attrs.SQPSN}, AETH: packet.AETH{Syndrome: packet.NAK(packet.NAKRemoteAccess)}},
-			// Also.
+			// This one too.
 			{BTH: packet.BTH{Opcode: packet.RCReadRequest, PSN: attrs.RQPSN}, RETH: packet.RETH{Length: 1}},
 			// Would delay it.
 			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: (attrs.SQPSN - 1) & 0xffffff}, AETH: packet.AETH{Syndrome: packet.RNR(31)}},

@@ -1,4 +1,5 @@
-// Joined packets, on networks that split them as signed, and on one that does not.
+// Joined packets, on networks that split them with the identifications covered by the ICRC, and on
+// one that does not.
 
 package roce
 
@@ -60,7 +61,7 @@ func TestWhenPacketsAreJoined(t *testing.T) {
 }
 
 // A mangler is a network that loses all but the first of joined packets, like a splitter that
-// writes other identifications than signed: it redirects them to a missing QP.
+// writes other identifications than the ICRC covers: it redirects them to a missing QP.
 type mangler struct {
 	udp.Wire
 	lost *atomic.Int64

@@ -1,4 +1,4 @@
-// A killed peer, which sends no message: its end is noticed soon, whether it restarts or not.
+// A killed peer, which sends no message: its end is detected soon, with or without a restart.
 
 package roce
 

@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// A receiver is a receive loop: that of the port's address, and one for each multicast group. Only
-// the goroutine that runs the loop uses the fields; another goroutine can become that inside a CQ
-// handler (follow).
+// A receiver is a receive loop: one for the port's address, and one for each multicast group. Only
+// the goroutine running the loop uses the fields. Inside a CQ handler another goroutine can take
+// over the loop (follow).
 type receiver struct {
 	t     *port
 	wire  udp.Receiver
@@ -25,9 +25,9 @@ type receiver struct {
 	// n packets came from the last Receive; those from index from on are being handled
 	n, from int
 	at      core.Instant
-	qps     []*core.QP  // of the packet in hand
-	batch   []*endpoint // that the packets are for
-	next    int         // in batch: the first endpoint whose handlers have not run
+	qps     []*core.QP  // for the current packet
+	batch   []*endpoint // endpoints with packets in the current turn
+	next    int         // index in batch of the first endpoint with handlers still to run
 	ran     bool        // a handler has run
 	held    bool        // this receiver holds the turn to transmit
 }
@@ -83,8 +83,8 @@ func (r *receiver) takeAll() (leads bool) {
 	return true
 }
 
-// take gives packets of the batch to the cores. Until notify has ended no other receive loop of the
-// port takes packets.
+// take passes the received packets with indexes from to to-1 to the cores. Until notify has ended
+// no other receive loop of the port takes packets.
 func (r *receiver) take(from, to int) {
 	t := r.t
 	r.at = now()

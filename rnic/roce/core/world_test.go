@@ -54,7 +54,7 @@ func (*stubProvider) Listen(rnic.Service, string, string) (rnic.Listener, error)
 	return nil, errors.ErrUnsupported
 }
 
-// A stubEndpoint is a slate's endpoint.
+// A stubEndpoint is a stubProvider's endpoint.
 type stubEndpoint struct {
 	qp    *QP
 	q     *rnic.ProviderQP
