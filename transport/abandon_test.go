@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// An endless request's peer never confirms; it is also its own listener.
+// An endless is a connection request with a peer that never confirms, and also the request's
+// listener.
 type endless struct {
 	rnic.ConnRequest
 	asked, waits, abandoned, closed chan struct{}

@@ -56,7 +56,8 @@ type Call struct {
 	queue      *connQueue // set while this call holds a share of its lane
 
 	standing standing
-	// here belongs to the goroutine that serves this call; nil if no follower can take over.
+	// here is the receiver that passed this call on, on its goroutine; nil if no follower can take
+	// over.
 	here    *receiver
 	run     lead.Run  // the leader's run for this call
 	ownLoop bool      // the goroutine of here serves only this connection

@@ -25,8 +25,8 @@ type callWatch struct {
 	received int // bytes of the reply
 }
 
-// since returns an attempt's start. The first attempt starts with the call, so since then reads no
-// clock.
+// since returns an attempt's start. The first attempt starts with the call, so for that attempt
+// since() reads no clock.
 func (w *callWatch) since() time.Time {
 	if w.begun.IsZero() || w.tries == 0 {
 		return w.begun

@@ -21,8 +21,8 @@ type clientWatch struct {
 }
 
 // watchServer runs until Close. A slow call on a good connection looks like any call on a dead one.
-// So after the first silent tick watchServer probes the server. Without any answer within
-// RetryTimeout in all watchServer discards the connection. Over RDMA the probe needs a credit. If
+// So after the first silent tick watchServer probes the server. If no answer has come for
+// RetryTimeout in all, watchServer discards the connection. Over RDMA the probe needs a credit. If
 // stalled calls hold all credits, no probe is sent, and the calls' silence decides.
 func (c *Client) watchServer() {
 	tick := max(c.cfg.RetryTimeout/silentTicks, time.Microsecond)

@@ -261,7 +261,7 @@ var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // certificate returns a hash of the names in the client's verified certificate, and of its issuer;
 // 0: it has none. A renewed certificate has the same names, so a client that reconnects with it
-// repeats its calls. Each peer is asked with one seed.
+// repeats its calls. The result is computed once, so all calls for a peer have one seed.
 func (p *peer) certificate(seed maphash.Seed) uint64 {
 	s := p.channel().TLS
 	if s == nil || len(s.VerifiedChains) == 0 {
@@ -273,7 +273,7 @@ func (p *peer) certificate(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	leaf := s.VerifiedChains[0][0]
-	_, _ = h.Write(leaf.RawIssuer) // DER says where each part ends
+	_, _ = h.Write(leaf.RawIssuer) // DER has lengths, so the parts need no separators
 	_, _ = h.Write(leaf.RawSubject)
 	for _, e := range leaf.Extensions {
 		if e.Id.Equal(subjectAltName) {

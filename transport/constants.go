@@ -9,7 +9,7 @@ var past = time.Unix(1, 0)
 
 // Calls and their goroutines.
 const (
-	defaultWorkers = 64 // ServerConfig.Workers: more than the disks of most servers do at a time
+	defaultWorkers = 64 // ServerConfig.Workers: more than most servers' disks serve at a time
 	leastWorkers   = 64
 	mostWorkers    = 256
 	ownWorkers     = 8 // for each lane, so that no lane's slow calls stop another lane
@@ -40,7 +40,7 @@ const (
 	replySpace    = 1 << 10 // initial buffer for a reply's stream
 
 	// smallRecord is the largest record without a charge: the limit on calls bounds the memory for
-	// small records. 16 KiB: all calls but WRITEs.
+	// small records. 16 KiB holds all calls but WRITEs.
 	smallRecord = 16 << 10
 
 	// minDeferredItem is the smallest item for which reading at send time pays off.
@@ -56,7 +56,7 @@ const (
 	bufferPause = 40 * time.Millisecond
 
 	budgetPoll = 5 * time.Millisecond  // interval while a call waits for the budget
-	budgetLook = 50 * time.Millisecond // interval between checks whether a connection may continue
+	budgetLook = 50 * time.Millisecond // interval between checks that the waiting connection still runs
 )
 
 // Batches, in bytes.

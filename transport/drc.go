@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// A drcKey identifies a call, except for its connection: a copy comes over another one, by any
-// transport (origin.repeatedBy). Address, certificate and user identify the client: others behind
-// its address, and other users on its machine, MUST NOT get replies to calls that they could not
-// make. AUTH_SYS's bytes include the client's own
-// name, which distinguishes hosts behind one address. RPCSEC_GSS's bytes differ in each copy, so
-// the key has the principal instead, and the flavor names the reply's protection. The checksum
-// detects XIDs reused for another call. Checksum and length cover the arguments before chunks were
-// removed, because a copy may come over the other transport, or with other chunks.
+// A drcKey identifies a call, whatever its connection: a copy comes over another connection, by any
+// transport, and origin.repeatedBy compares the two. Address, certificate and user identify the
+// client: others behind its address, and other users on its machine, MUST NOT get replies to calls
+// that they could not make. AUTH_SYS's bytes include the client's own name, which distinguishes
+// hosts behind one address. RPCSEC_GSS's bytes differ in each copy, so the key has the principal
+// instead, and the flavor names the reply's protection. The checksum detects XIDs reused for
+// another call. Checksum and length cover the arguments before chunks were removed, because a copy
+// may come over the other transport, or with other chunks.
 type drcKey struct {
 	addr                  netip.Addr
 	cert                  uint64 // peer.certificate
@@ -55,7 +55,8 @@ type drcEntry struct {
 	reply   []byte // the plain results; each copy's reply is protected on its own
 	at      time.Time
 	waiter  *Call // the newest duplicate, answered together with the original
-	// The next entry for the key, from another connection; for passing entries, in the bucket.
+	// The next entry for the same key, from another connection; a passing entry's is the next in
+	// its bucket.
 	next *drcEntry
 
 	byAge   *list.Element // in drc.byAge, if done
@@ -173,7 +174,7 @@ func (d *drc) enter(c *Call, own *drcEntry) admission {
 	}
 	switch {
 	case found == nil && c.Distinct && own.from.clientLeft():
-		return admission{dropped: c} // the copy was read first, or the client will repeat c
+		return admission{dropped: c} // the client's copy was read before c, or is still to come
 	case found == nil:
 		own.next = d.entries[own.key]
 		d.entries[own.key] = own

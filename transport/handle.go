@@ -9,8 +9,8 @@ import (
 )
 
 // Handle returns a Procedure.Run that decodes arguments, calls run, and encodes the result. Both
-// are zero before, and belong to run until it returns. Their memory is used again for other calls,
-// so no reference to it may stay. An error from run is one from Run.
+// are zero when run begins, and belong to run until it returns. Their memory is used again for
+// other calls, so run MUST NOT keep a reference to it. Procedure.Run returns run's error.
 func Handle[A, R any, PA interface {
 	*A
 	xdr.Unmarshaler

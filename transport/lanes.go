@@ -16,7 +16,7 @@ import (
 //   - its lane, beyond the few workers reserved for each lane, has at most as many as it leaves to
 //     other lanes;
 //   - its client has at most as many in the lane as it leaves to other clients;
-//   - its connection has at most as many calls running in the lane as it may have beside them.
+//   - its connection has at most as many calls in the lane as it leaves slots for other calls.
 //
 // This halving leaves workers for further lanes even if earlier lanes never return theirs. Calls
 // without a worker wait in a queue, one for each connection and lane. A free worker goes to a
@@ -92,7 +92,7 @@ type connQueues struct {
 
 	running, waiting int
 	byLane           []*connQueue // nil: no calls there yet
-	withdrawn        bool         // set after the connection's end: no goroutine waits for a share
+	withdrawn        bool         // set after the connection's end: Call.Busy no longer waits
 }
 
 // init creates lane 0 and the named lanes.
@@ -224,7 +224,7 @@ func (s *schedule) end(l *connQueue) {
 	l.moved()
 }
 
-// moved records the begin or end of a call of l.
+// moved records that a call of l has begun or ended.
 func (l *connQueue) moved() {
 	l.overdue = false
 	if l.waiting > 0 {

@@ -249,7 +249,7 @@ func TestScheduleAllocations(t *testing.T) {
 	}
 }
 
-// A queue's time is that of its last move.
+// A queue's time is when its last call began or ended.
 func TestQueueTime(t *testing.T) {
 	b := newBoard(t, 2, 1)
 	conn := b.conn(1)

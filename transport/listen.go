@@ -31,7 +31,7 @@ type ListenConfig struct {
 // exist yet: the listener serves addr as soon as the machine has it.
 func Listen(addr string) (net.Listener, error) { return ListenConfig{}.Listen(addr) }
 
-// Listen is the function Listen.
+// Listen is the function Listen, with lc's Logger.
 func (lc ListenConfig) Listen(addr string) (net.Listener, error) {
 	// Without multipath TCP: only the first path's ports would be known, but the owner lookup
 	// (see Owner) and the check for reserved ports need a single path.
@@ -89,7 +89,7 @@ func listenAt(network, addr string) (string, string) {
 // l. l MUST be plain TCP.
 func ListenOn(l net.Listener) net.Listener { return ListenConfig{}.ListenOn(l) }
 
-// ListenOn is the function ListenOn.
+// ListenOn is the function ListenOn, with lc's Logger.
 func (lc ListenConfig) ListenOn(l net.Listener) net.Listener {
 	return &reserveListener{Listener: l, reserve: openReserve(), log: RateLog{Logger: lc.Logger}}
 }

@@ -1,4 +1,4 @@
-// A server's metrics: for each call, and counts of refusals and repeated calls. The clock for
+// A server's metrics for each call, its counts of refused and repeated calls, and the clock for
 // calls.
 
 package transport

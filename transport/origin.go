@@ -29,7 +29,8 @@ const (
 	fateCut                  // replies were possibly lost: the client may repeat calls elsewhere
 )
 
-// An origin is a call's connection. The call's stored reply keeps it after the connection's end.
+// An origin is a call's connection. The call's stored reply refers to it even after the
+// connection's end.
 type origin struct {
 	local, remote netip.AddrPort // set once; local is invalid if ports do not identify connections
 
@@ -76,8 +77,8 @@ func (o *origin) repeatedBy(later *origin) (repeats bool, f fate) {
 }
 
 // clientLeft reports whether the client has possibly gone to another connection permanently. A call
-// read later is dropped if another connection has its copy: the client awaits the copy's reply, or
-// will repeat the call when this connection ends.
+// over o that is read later is dropped if another connection has a copy: the client awaits the
+// copy's reply, or will repeat the call when o ends.
 func (o *origin) clientLeft() bool {
 	f := o.fate()
 	return f == fateHalf || f == fateCut

@@ -88,7 +88,7 @@ func (o *owners) of(c net.Conn) (Owner, error) {
 		if a := c.RemoteAddr(); a != nil && a.Network() == "unix" {
 			return Owner{}, nil
 		}
-		// c has a program's own network type, so that program admits peers.
+		// c is not from package net: the program that made it decides which peers it admits.
 		return Owner{Kind: OwnerRemote}, nil
 	}
 	owner, err := o.within(local.AddrPort(), remote.AddrPort())

@@ -72,8 +72,8 @@ func (p *portion) largest() *drcEntry {
 	return p.list.Front().Value.(*drcEntry)
 }
 
-// A portionHeap has the largest portion first; among equal ones, the one with the oldest newest
-// entry.
+// A portionHeap has the largest portion first; of equally large ones, the one that has gone longest
+// without a new entry.
 type portionHeap []*portion
 
 func (h portionHeap) Len() int { return len(h) }

@@ -26,7 +26,7 @@ import (
 // until its end.
 type receiver struct {
 	lead lead.Leader
-	row  lead.Row // of single calls; counted by the leader
+	row  lead.Row // of calls that came one by one; counted by the leader
 
 	pool   *workerPool // set once
 	follow func()      // set once: replaces the leader, and receives from then on
@@ -222,8 +222,9 @@ func (h *receiver) stays(c *Call, short bool) bool {
 	return c.ownLoop && (short || h.row.Alone()) && !h.lead.Backoff.Pass()
 }
 
-// check runs after the procedure of a call that stays, before its reply: input received by then
-// has waited for it. A peer with the reply may already have sent the next call.
+// check runs after the procedure of a call that stays. Input received by then has waited for the
+// call. check runs before the reply: after it, input may also be the peer's next call, which has
+// not waited.
 func (h *receiver) check(c *Call) {
 	if time.Since(c.since) >= shortCall && (c.more || c.via.inputWaits(c)) {
 		h.lead.Backoff.Start()

@@ -23,8 +23,8 @@ const (
 // uses its port.
 var wellKnown = []int{623, 631, 636, 646, 664, 749, 750, 783, 853, 860, 873, 902, 989, 990, 992, 993, 994, 995}
 
-// dialReserved connects from a reserved port; if this process lacks the right, or none is free,
-// from an ordinary one.
+// dialReserved connects from a reserved port; if this process lacks the right, or reservedTries
+// random ports are in use, from an ordinary one.
 func dialReserved(ctx context.Context, network, addr string) (net.Conn, error) {
 tries:
 	for range reservedTries {

@@ -104,7 +104,7 @@ func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 	}
 }
 
-// TestNoRoomWhileClosing, and no connection is displaced while many are already leaving.
+// TestNoRoomWhileClosing: while many connections are already leaving, a new one displaces none.
 func TestNoRoomWhileClosing(t *testing.T) {
 	h := newHall(t, 64, 64)
 	for range 64 {

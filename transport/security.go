@@ -131,7 +131,7 @@ type SecurityFlavor interface {
 // A Session secures one caller's calls on the client. It is safe for concurrent use.
 type Session interface {
 	// Begin prepares one attempt: it sets s, after creating a context by via if none is usable. It
-	// waits for room in the context's window until ctx ends, or until the time given, if not zero.
+	// waits for room in the context's window until ctx ends, or until the time until, if not zero.
 	Begin(ctx context.Context, via Control, until time.Time, s *Secured) error
 	// End ends the attempt, with its result. again: the context was unknown to the server, and
 	// another attempt will use a new one.

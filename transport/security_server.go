@@ -153,7 +153,7 @@ func (c *Call) handOver() {
 // A sealMemory is a Call whose procedure has ended, as the Memory for its results.
 type sealMemory Call
 
-// Buffer implements Memory. Other calls do not wait while it waits.
+// Buffer implements Memory. Other calls do not wait for the memory.
 func (m *sealMemory) Buffer(n int) []byte {
 	c := (*Call)(m)
 	if b := c.via.buffer(c, n); b != nil {

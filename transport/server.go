@@ -38,8 +38,8 @@ type ServerConfig struct {
 	// Budget bounds the bytes held by connections for large arguments and results, over TCP and
 	// RDMA together; nil: RDMA.Budget, or a new one of mem.DefaultBudget.
 	Budget *mem.Budget
-	// HalfTimeout is how long the rest of a TCP record may take, and how long a TCP client may
-	// accept no bytes of its replies; 0: 30 s.
+	// HalfTimeout is how long the rest of a TCP record may take. In each HalfTimeout a TCP client
+	// must accept at least 16 KiB of waiting replies. 0: 30 s.
 	HalfTimeout time.Duration
 	// RDMA configures the connections of ServeRDMA; its Handler is ignored, and its Budget replaced
 	// by ServerConfig.Budget.
@@ -60,8 +60,8 @@ type ServerConfig struct {
 	// versions, ALPN and session tickets. TLS runs in many goroutines concurrently, and must not
 	// wait. nil: no TLS.
 	TLS func() *tls.Config
-	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can (module
-	// tls, version 6.14 for peers that change their keys).
+	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can: it
+	// needs the module tls, and for peers that change their keys Linux 6.14.
 	KernelTLS bool
 	// Observer is notified about connections and calls; it may be nil.
 	Observer Observer
@@ -176,9 +176,9 @@ func (s *Server) NameLane(i int, name string) {
 	s.pool.name(1+i, name)
 }
 
-// warnStalled logs that calls wait, and why: for calls in a file system that does not answer, or
-// for calls blocked until clients read replies and thereby release memory and workers. If both
-// exist, warnStalled names the more frequent cause.
+// warnStalled logs that calls wait for running ones, and names the more frequent cause: the running
+// calls are in a file system that does not answer, or they wait until clients read replies and
+// thereby release memory and workers.
 func (s *Server) warnStalled(lane string, inside, of int) {
 	fields := []any{"export", lane, "in-file-system", inside, "for-clients", of - inside}
 	if 2*inside < of {

@@ -75,7 +75,7 @@ func newRDMAConn(s *Server, req rnic.ConnRequest) *rdmaConn {
 	r.calls.init(math.MaxInt, math.MaxInt64)
 	r.work.most, r.work.slots = s.cfg.Workers, s.cfg.RDMA.Credits
 	r.peer.init(remote)
-	// Otherwise all connections of a host share a port.
+	// Over datagrams all connections of a host share a port, which identifies none of them.
 	if _, ok := req.(rnic.DatagramRequest); !ok {
 		if r.tcp = r.overTLS(req.NetConn()); r.tcp != nil {
 			r.peer.origin.local = addrPortOf(r.tcp.LocalAddr())
@@ -209,7 +209,7 @@ func (r *rdmaConn) release(c *Call) {
 }
 
 // fate returns the connection's state. A client that closes the connection properly has possibly
-// left replies unread.
+// left replies unread, so the connection counts as cut.
 func (r *rdmaConn) fate() fate {
 	r.mu.Lock()
 	conn := r.conn

@@ -42,10 +42,10 @@ type diagRequest struct {
 	protocol      byte
 }
 
-// lookUp returns the owner of q's socket. It first looks for the socket, whatever the address,
-// because a found socket is proof. Otherwise the peer is remote if the kernel says that the address
-// belongs to another machine. If not, the peer's process has closed the socket or bound it to a
-// device, and the peer MUST NOT pass for a remote peer.
+// lookUp returns the owner of q's socket. It first looks for the socket, with any address, because
+// a found socket is proof. Otherwise the peer is remote if the kernel says that the address belongs
+// to another machine. If not, the peer's process has closed the socket or bound it to a device, and
+// the peer MUST NOT pass for a remote peer.
 func (d *sockDiag) lookUp(q diagRequest) Owner {
 	if uid, ok := d.find(q, zone(q.remote)); ok {
 		return Owner{OwnerLocal, uid}
@@ -94,8 +94,8 @@ const (
 	idCookie    = 40
 )
 
-// TCP states by kernel number. Sockets in unlisted states have completed a handshake with the
-// peer; a listening socket with the same port has not.
+// TCP states by their numbers in the kernel. In the states before an established connection, and
+// for a listening socket with the same port, no handshake has proved the peer.
 const (
 	tcpEstablished = 1
 	tcpSynSent     = 2
@@ -180,9 +180,9 @@ const (
 	rtaLen    = 4
 )
 
-// isRemote reports whether remote's address certainly belongs to another machine: the routing
-// table also has loopback addresses, and local routes without an interface address. A failed
-// lookup means unknown, thus false.
+// isRemote reports whether remote's address certainly belongs to another machine. It asks the
+// routing table, because this also has local addresses that no interface has. A failed lookup means
+// unknown, thus false.
 func (d *sockDiag) isRemote(local netip.Addr, remote netip.AddrPort) bool {
 	a := unmap(remote).Addr()
 	if a.IsLoopback() || a == local.Unmap().WithZone("") {

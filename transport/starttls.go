@@ -61,7 +61,8 @@ func isTLSProbe(b []byte) bool {
 
 // refuseTLS returns the status for a call with the flavor AUTH_TLS that starts no handshake. A
 // server MUST answer AUTH_BADCRED to such a call of another procedure than NULL, or within a TLS
-// session (RFC 9289 §4.1). A proper probe gets the answer to unknown flavors: no TLS here.
+// session (RFC 9289 §4.1). A proper probe gets the same answer as an unknown flavor, because this
+// server has no TLS.
 func (c *Call) refuseTLS(h *oncrpc.CallHeader) oncrpc.AuthStat {
 	if h.Proc != 0 || len(h.Cred.Body) > 0 || c.Channel.TLS != nil {
 		return oncrpc.AuthBadCred
@@ -151,7 +152,7 @@ func (s *dispatcher) probeAnswer(probe []byte) []byte {
 	return e.Bytes()
 }
 
-// linger is linger within lingerTime, unless the server shuts down.
+// linger calls the function linger, for at most lingerTime, unless the server shuts down.
 func (t *tcpConn) linger() {
 	t.nc.SetReadDeadline(time.Now().Add(lingerTime))
 	if !t.draining.Load() {
@@ -168,8 +169,8 @@ func linger(nc net.Conn) {
 	}
 }
 
-// repliesWritten corrects replied after a write in a session: it counts the bytes on the wire,
-// because it is compared with the bytes that the peer's kernel has acknowledged.
+// repliesWritten corrects replied after a write in a session. replied counts bytes on the wire,
+// because it is compared with the bytes acknowledged by the peer's kernel.
 func (t *tcpConn) repliesWritten() {
 	if s := t.stream.Load(); s != nil && s.kernel == nil {
 		t.replied.Store(s.before + s.wire.sealed.Load())
@@ -190,8 +191,8 @@ func (t *tcpConn) flushSealed() {
 	})
 }
 
-// awaitFIN waits for the end of the socket's input after a close_notify, which may come before it:
-// fate asks the kernel.
+// awaitFIN waits until the peer's FIN has followed its close_notify, because fate asks the kernel
+// whether the peer has closed its direction.
 func (t *tcpConn) awaitFIN() {
 	if t.stream.Load() == nil {
 		return

@@ -41,8 +41,8 @@ func secure(ctx context.Context, nc net.Conn, handshake func() (*tlsStream, erro
 	return stream, nil
 }
 
-// dialTLS returns a connection over a TLS session on nc. The connection has answered a call: a
-// server refuses a client's certificate only after the client's part of the handshake.
+// dialTLS returns a connection over a TLS session on nc. The server has answered one call over it:
+// a server refuses a client's certificate only after the client's part of the handshake.
 func (c *Client) dialTLS(ctx context.Context, nc net.Conn) (clientConn, error) {
 	stream, err := secure(ctx, nc, func() (*tlsStream, error) { return c.cfg.handshake(nc, c.Addr()) })
 	if err != nil {

@@ -72,7 +72,7 @@ func (w *helloWatch) reason(err error, s *tlsStream) TLSFailure {
 const helloRetryMax = 256
 
 // explain returns the cause for the log. If the client refused the certificate, or left after it,
-// the cause has the cure.
+// the text ends with a remedy.
 func (w *helloWatch) explain(why TLSFailure, err error) error {
 	var alert *net.OpError
 	switch {
@@ -88,7 +88,7 @@ func (w *helloWatch) explain(why TLSFailure, err error) error {
 // namesShown limits the names in a line of the log.
 const namesShown = 4
 
-// cure returns what makes a client accept the server's certificate.
+// cure returns advice on how to make a client accept the server's certificate.
 func (w *helloWatch) cure() string {
 	by := ""
 	if n := len(w.names); n > 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestClientsThatLeave: a client that closes the connection instead of an alert is counted, and the
-// log says so, with the cure; one that leaves before the certificate is cut off.
+// log says so, with a remedy. A client that leaves before the certificate counts as cut off.
 func TestClientsThatLeave(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -21,7 +21,7 @@ type TLSFailure uint8
 const (
 	TLSOther       TLSFailure = iota // see the error
 	TLSNotOffered                    // the server has no TLS, or a middle box has removed its offer
-	TLSProbeReply                    // the answer to the probe is none
+	TLSProbeReply                    // the answer to the probe is invalid
 	TLSClearBytes                    // bytes in clear during the handshake
 	TLSTimeout                       // the peer did not finish in time
 	TLSCutOff                        // the connection ended during the handshake

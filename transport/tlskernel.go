@@ -1,4 +1,4 @@
-// TLS in the kernel: sessions with records that Linux makes after the handshake.
+// TLS in the kernel: after the handshake Linux encrypts and decrypts a session's records.
 
 package transport
 

@@ -1,4 +1,4 @@
-// Sessions in the kernel, of which a tls.Conn takes the place.
+// Sessions in the kernel; in most tests a tls.Conn plays the kernel's part.
 
 package transport
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/internal/ktls"
 )
 
-// A softKernel is a session that has moved no further than to this type.
+// A softKernel replaces a session in the kernel: it is a tls.Conn with kernelTLS's methods.
 type softKernel struct{ *tls.Conn }
 
 func (k softKernel) WriteBuffers(b *net.Buffers) (int64, error) { return b.WriteTo(k.Conn) }
@@ -132,7 +132,7 @@ func onlyConn(s *Server) (t *tcpConn) {
 	return t
 }
 
-// TestKernelSessionOfHalf: a session that the kernel took over by half ends the connection.
+// TestKernelSessionOfHalf: a session whose move into the kernel fails halfway ends the connection.
 func TestKernelSessionOfHalf(t *testing.T) {
 	s, addr := tlsServer(t, testPKI().server)
 	s.take = func(*ktls.Handshake) (kernelTLS, error) { return nil, errors.New("half") }

@@ -14,12 +14,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/rpcrdma"
 )
 
-// No RFC has this protocol: RFC 9289 §5.1.3 leaves RDMA to others. It is for this package's client
-// and server. The client connects to the port for iWARP and begins a TLS handshake at once, without
-// a probe; MPA's frames and all that follows are the session's data. The server distinguishes the
-// two by the first byte: 0x16 begins a TLS record, 'M' an MPA Request ("MPA ID Req Frame"). The
-// ALPN protocol is alpnRDMA, and both ends require it, so that no session of another service is
-// taken for one of this. A server without TLS takes the bytes for an invalid MPA Request.
+// No RFC has this protocol: RFC 9289 §5.1.3 leaves RDMA to others. Only this package's client and
+// server speak it. The client connects to the port for iWARP and begins a TLS handshake at once,
+// without a probe; MPA's frames and all that follows are the session's data. The server
+// distinguishes the two by the first byte: 0x16 begins a TLS record, 'M' an MPA Request ("MPA ID
+// Req Frame"). The ALPN protocol is alpnRDMA, and both ends require it, so that no session of
+// another service is taken for one of this. A server without TLS takes the bytes for an invalid MPA
+// Request.
 
 const (
 	alpnRDMA           = "rpcrdma-iwarp"
@@ -59,7 +60,7 @@ func (c *tlsConn) CloseWrite() error {
 	return nil
 }
 
-// offerRDMATLS makes the sessions possible if the server has TLS and the listener streams.
+// offerRDMATLS lets clients begin such sessions, if the server has TLS and l accepts streams.
 func (s *Server) offerRDMATLS(l rnic.Listener) {
 	if sl, ok := l.(rnic.StreamListener); ok && s.cfg.TLS != nil {
 		sl.Inbound(s.inboundRDMA)

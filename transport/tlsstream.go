@@ -41,7 +41,7 @@ type tlsStream struct {
 	channel Channel // set by handshake
 
 	toKernel takeTLS         // nil: the session stays here
-	hands    *ktls.Handshake // with take
+	hands    *ktls.Handshake // set with toKernel
 	kernel   kernelTLS       // set by handshake: replaces conn and wire; nil: none
 
 	before uint64 // bytes sent in clear on the socket before the session; set by the user
@@ -170,7 +170,7 @@ func (w *tlsWire) fill() error {
 	return err
 }
 
-// errUnwritten means that the peer makes this end answer while it reads nothing.
+// errUnwritten means that the peer causes answers, such as to key updates, and reads none of them.
 var errUnwritten = errors.New("rpc: too many TLS records wait to be sent")
 
 // Write stores a record for flush.

@@ -50,7 +50,7 @@ type job struct {
 // A start is a job with the worker that runs it after mu is unlocked. A call already has its share.
 // A call with a goroutine waiting in Call.Busy has no worker.
 type start struct {
-	job         // nil: a new one, already counted by wg
+	job         // zero: nothing to start
 	w   *worker // nil: a new worker, which wg counts already
 }
 

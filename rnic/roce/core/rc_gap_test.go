@@ -39,7 +39,7 @@ func TestGapNAKIsRepeated(t *testing.T) {
 			if next, ok := b.qp.Deadline(); !ok || next > at {
 				t.Fatalf("told %d times", i)
 			}
-			b.qp.req.deadline, b.qp.req.probe = 0, 0 // the probe would retransmit them
+			b.qp.req.deadline, b.qp.req.probe = 0, 0 // timers of the probe, which stays unanswered
 			b.tick(at - 1)
 			b.says("")
 			b.tick(at)
