@@ -38,7 +38,7 @@ type Change struct {
 	Named     bool // the credential names a user (AUTH_SYS, RPCSEC_GSS): UID and GID
 	UID, GID  uint32
 	Flavor    oncrpc.Flavor // for RPCSEC_GSS, the pseudo-flavor
-	Principal string        // of RPCSEC_GSS; otherwise ""
+	Principal string        // for RPCSEC_GSS; otherwise ""
 	// Acted: the effective user (ActsUID and ActsGID) is known, by Squash and the export's rules. A
 	// call refused earlier has no effective user.
 	Acted            bool
@@ -50,16 +50,16 @@ type Change struct {
 	Status    nfs3.Status
 
 	At     Place
-	To     Place  // of RENAME and LINK
-	Fileid uint64 // of the created or changed object; 0: unknown
+	To     Place  // for RENAME and LINK
+	Fileid uint64 // the created or changed object's; 0: unknown
 
 	// The call's arguments; nil, or zero, where the operation lacks that argument.
 	Attr   *nfs3.Sattr
 	How    *nfs3.CreateMode
-	Type   nfs3.FileType // of MKNOD
-	Rdev   nfs3.Specdata // of MKNOD
-	Target []byte        // of SYMLINK
-	ACLs   *nfsacl3.ACLs // of SETACL
+	Type   nfs3.FileType // for MKNOD
+	Rdev   nfs3.Specdata // for MKNOD
+	Target []byte        // for SYMLINK
+	ACLs   *nfsacl3.ACLs // for SETACL
 }
 
 // A Place is a name in a directory, as sent in the call. Without a Name (nil) the place is the
@@ -67,7 +67,7 @@ type Change struct {
 type Place struct {
 	FH     nfs3.FH
 	Name   []byte
-	Fileid uint64 // of the directory; 0: unknown
+	Fileid uint64 // the directory's; 0: unknown
 }
 
 var changes = sync.Pool{New: func() any { return new(Change) }}

@@ -23,7 +23,7 @@ type export struct {
 	opt   optional
 	root  Ref
 	info  Info
-	verf  nfs3.Verf // of directory cookies
+	verf  nfs3.Verf // for directory cookies
 	key   *sipKey   // for the export's handles; nil: the server's key
 	ready atomic.Bool
 

@@ -17,8 +17,8 @@ type Figures struct {
 	// RefusedClient and RefusedPort count refusals by an export's rules, because of the client or
 	// its port. Each connection is checked once for each export and export change.
 	RefusedClient, RefusedPort uint64
-	// Refused calls, by what they lack of the rule's demands: a flavor of sec=, a connection of
-	// xprtsec=, a certificate of cert= and ca=.
+	// Refused calls, by the rule's demand that they do not meet: on the flavor (sec=), the
+	// connection (xprtsec=) or the certificate (cert= and ca=).
 	RefusedFlavor, RefusedChannel, RefusedCertificate uint64
 }
 

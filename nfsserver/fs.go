@@ -22,14 +22,14 @@ var (
 // An FS is one file tree. A Ref names a file in it, not a path: it survives renames and hard links,
 // and, where the FS is persistent, restarts.
 //
-// Concurrency: all methods may be called at once from many goroutines. Each method is atomic to the
-// others on names and attributes; exceptions and additions stand with the method. Any method may
+// Concurrency: all methods may be called at once from many goroutines. To the other methods each
+// change to names and attributes is atomic, except where a method says otherwise. Any method may
 // block on a disk.
 //
 // Durability: all later calls see a change as soon as its method has returned. It is on stable
-// storage only once Sync of each object that the method names as changed has returned nil. The NFS
-// programs make UNSTABLE, DATA_SYNC, FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) from these two
-// facts. A method that fails has changed nothing, unless it says otherwise.
+// storage only once Sync has returned nil for each object listed under the method's "Durability".
+// The NFS programs build UNSTABLE, DATA_SYNC, FILE_SYNC and COMMIT (RFC 1813 §3.3.7, §3.3.21) on
+// these two rules. A method that fails has changed nothing, unless it says otherwise.
 //
 // Permissions: methods with a Cred act with that user's permissions, and fail with EACCES or EPERM
 // like system calls. A method that finds or changes a name needs the permissions on the directory
@@ -116,10 +116,10 @@ type FS interface {
 	// Rmdir removes an empty directory's name (ENOTDIR, ENOTEMPTY). Concurrency and durability as
 	// with Remove. Nothing can be made in a removed directory.
 	Rmdir(c Cred, dir Ref, name string) error
-	// Rename moves a name, replacing an existing target of the same sort; two names of one file
-	// stay unchanged. Concurrency: the target exists at each moment. The moved file may have both
-	// names for a moment, but never no name. Durability: Sync of to and then of from, both with
-	// dataOnly false.
+	// Rename moves a name, replacing an existing target if both or neither are directories; two
+	// names of one file stay unchanged. Concurrency: the target exists at each moment. The moved
+	// file may have both names for a moment, but never no name. Durability: Sync of to and then of
+	// from, both with dataOnly false.
 	Rename(c Cred, from Ref, fromName string, to Ref, toName string) error
 
 	// ReadDir calls emit for the entries after the cookie (0: all), including "." and "..", until
@@ -144,8 +144,8 @@ type Info struct {
 	MaxFileSize     uint64 // 0: the largest signed offset
 	NameMax         uint32 // bytes; 0: 255
 	LinkMax         uint32 // 0: 32,000, or 1 without HardLinks
-	TimeDelta       Time   // granularity of the times; 0: a nanosecond
-	CookieVerf      uint64 // of all the FS's directory cookies
+	TimeDelta       Time   // time granularity; 0: a nanosecond
+	CookieVerf      uint64 // for all directory cookies
 	CaseInsensitive bool
 	// Path is the top directory's path on this machine, without symbolic links; "": no such path.
 	Path string

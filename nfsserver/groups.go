@@ -31,14 +31,14 @@ type groupTable struct {
 	users map[uint32]*userGroups
 }
 
-// userGroups are one user's groups. They do not change once ready is closed.
+// userGroups are one user's groups, constant once ready is closed.
 type userGroups struct {
 	ready chan struct{}
 	known bool // false: the machine has no such user
 	gid   uint32
 	gids  []uint32
 
-	renew   time.Time // guarded by the table's mu, as is renewing
+	renew   time.Time // guarded by the table's mu, like renewal
 	renewal bool      // another lookup for the user is running
 }
 
@@ -72,8 +72,8 @@ func (u *userGroups) has(g uint32) bool {
 	return u != nil && u.known && (g == u.gid || slices.Contains(u.gids, g))
 }
 
-// of returns a user's groups, or nil after a timeout. During a repeated lookup it returns the old
-// groups once more.
+// of returns a user's groups, or nil after a timeout or while too many users are being looked up.
+// During a repeated lookup it returns the old groups once more.
 func (t *groupTable) of(uid uint32) *userGroups {
 	now := time.Now()
 	t.mu.Lock()

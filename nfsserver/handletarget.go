@@ -14,7 +14,7 @@ type Target struct {
 	FS       FS
 	Locks    Locker // of FS; nil: other programs cannot lock the FS's files
 	Ref      Ref
-	Export   string // the name of the file's export
+	Export   string // the file's export, by name
 	ReadOnly bool   // for this caller
 	Cred     Cred   // effective user; GIDs may alias the call
 }

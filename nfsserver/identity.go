@@ -44,8 +44,7 @@ type Squash struct {
 // reservedPorts is the first port usable without privilege.
 const reservedPorts = 1024
 
-// authorize admits or refuses each call of MOUNT and the other programs that the demands of exports
-// do not apply to, except NULL, and counts it for its user.
+// authorize is Authorize for MOUNT and Listen.Programs, to which the exports' demands do not apply.
 func (s *Server) authorize(c *transport.Call) oncrpc.AuthStat {
 	return s.admit(c, s.trusts(c))
 }

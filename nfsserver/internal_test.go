@@ -161,8 +161,8 @@ type usedFS struct {
 
 func (f usedFS) InUse(Ref) bool { return f.used }
 
-// TestShortWrites: a WRITE is short that has few bytes, need not be stable, waits for no disk, and
-// is to a file of this machine that is in use.
+// TestShortWrites: a WRITE is short if it has few bytes, need not be stable, waits for no disk, and
+// is to a file in use on this machine.
 func TestShortWrites(t *testing.T) {
 	for _, x := range []struct {
 		name        string

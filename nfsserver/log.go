@@ -22,7 +22,7 @@ func viaName(c *transport.Call) string {
 	return "tcp"
 }
 
-// logMount logs the result of a MNT. For a refusal by rules decide logs a separate line with the
+// logMount logs the result of a MNT. For a refusal by rules, decide logs a separate line with the
 // reason.
 func (s *Server) logMount(c *transport.Call, dir, export string, st mount3.Status) {
 	fields := []any{"peer", c.Remote, "dir", dir, "transport", viaName(c), "vers", mount3.Version}

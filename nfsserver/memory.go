@@ -45,7 +45,7 @@ func ReturnMemory(ctx context.Context, interval time.Duration) {
 // quiet detects the end of a busy time from the total allocated bytes.
 type quiet struct {
 	last     uint64 // at the last sample
-	returned uint64 // when memory was last returned
+	returned uint64 // total when memory was last returned
 }
 
 // became samples the total, and reports whether a busy time has ended.

@@ -16,7 +16,7 @@ import (
 // opening is the state of an export opened while the server runs.
 type opening struct {
 	mu     sync.Mutex // guards all below
-	err    error      // of the last failed attempt
+	err    error      // from the last failed attempt
 	closed bool       // no further attempt may open the export
 
 	end chan struct{} // closed when closed is set

@@ -57,8 +57,7 @@ type results[R any] interface {
 	EncodeXDR(e *xdr.Encoder)
 }
 
-// A frame holds the state of one call of a procedure. Frames are pooled, so a call allocates
-// nothing.
+// A frame holds one call's state. Frames are pooled, so a call allocates nothing.
 type frame[A, R any] struct {
 	req  request
 	args A

@@ -29,7 +29,7 @@ type rights struct {
 
 	security    exports.Security // demands on the client's calls
 	flavors     []flavorRights   // with sec=: in the rule's order
-	wrongCert   bool             // these are of a client whose certificate the rule refuses
+	wrongCert   bool             // the rule refuses the client's certificate
 	uncertified *rights          // the same with wrongCert; nil: the rule accepts all certificates
 }
 
@@ -161,7 +161,8 @@ func (s *Server) decide(c *transport.Call, e *entry) (d decision, final bool) {
 		s.refused.client.Add(1)
 		d.err, why = nfs3.ErrAcces, "the exports file names no client with this address"
 	case may.portMatters() && s.fromOpenPort(c):
-		// A connection's calls with RPCSEC_GSS have no local owner, others may have one.
+		// A call with RPCSEC_GSS counts as remote, but the connection's other calls may have a
+		// local owner: do not share this decision with them.
 		final = !isGSS(c.Cred.Flavor)
 		s.refused.port.Add(1)
 		d.err, why = nfs3.ErrPerm, "its source port is not below 1024: mount as root, or export with insecure"

@@ -20,7 +20,7 @@ import (
 // AUTH_SYS in clear, whatever NFS uses. MOUNT gives away names and handles, which are useless
 // without NFS. NLM gives away locks.
 
-// A weakness is what a call lacks.
+// A weakness is a demand that a call does not meet.
 type weakness uint8
 
 const (
@@ -106,8 +106,8 @@ func (r *rights) mountFlavors() (list []uint32) {
 	return list
 }
 
-// portMatters reports whether a call needs a reserved source port. One that proves its user does
-// not, and a client's MNT precedes such calls.
+// portMatters reports whether a client needs a reserved source port, even for MNT. A client that
+// may use RPCSEC_GSS does not: its calls prove their user, and its MNT comes first, without proof.
 func (r *rights) portMatters() bool { return r.secure && !r.listsGSS() }
 
 // strongEnough reports whether a call may use the export of its handle. It logs the reasons against
@@ -181,7 +181,7 @@ func namesUser(c *transport.Cred) bool {
 	return c.Flavor == oncrpc.FlavorSys || isGSS(c.Flavor) && c.UID != idmap.Anonymous
 }
 
-// accepts reports whether the verified certificate of a connection is one of the rule's.
+// accepts reports whether the rule accepts a connection's verified certificate.
 func accepts(r *exports.Security, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false

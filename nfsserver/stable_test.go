@@ -77,7 +77,7 @@ func (d *forgetfulDisk) lost() (data, other int) {
 	return len(d.data), len(d.other)
 }
 
-// settled starts again.
+// settled makes all changes so far stable.
 func (d *forgetfulDisk) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

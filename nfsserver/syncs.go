@@ -26,7 +26,7 @@ type syncing struct {
 	calls       int
 	running     bool
 	full        bool   // the next sync includes attributes
-	begun, done uint64 // counts of begun and completed syncs
+	begun, done uint64 // syncs begun and completed so far
 	failed      uint64 // number of the last failed sync
 	err         error  // the last failed sync's error
 }

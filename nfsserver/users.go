@@ -20,10 +20,10 @@ const maxUsers = 32
 type User struct {
 	UID       uint32
 	Anonymous bool          // AUTH_NONE, or a principal without a user: no UID
-	Principal string        // of RPCSEC_GSS; otherwise ""
+	Principal string        // for RPCSEC_GSS; otherwise ""
 	Flavor    oncrpc.Flavor // for RPCSEC_GSS, the pseudo-flavor
 	Calls     uint64
-	Idle      time.Duration // since the user's newest call; less for the connection's newest user
+	Idle      time.Duration // at most the time since the user's newest call
 }
 
 // A userKey is a user with the flavor of its calls.
@@ -47,8 +47,8 @@ func userOf(c *transport.Call) userKey {
 type userCalls struct {
 	key   userKey // set once
 	calls atomic.Uint64
-	// Time of the user's last call after usersEpoch; guarded by users.mu. It is set when a call
-	// from another user follows.
+	// When another user's call followed this user's last one, after usersEpoch; guarded by
+	// users.mu.
 	last time.Duration
 }
 
