@@ -14,13 +14,14 @@ import (
 // nohide. The client must also have rights in the inner export, which has its own rules and
 // handles. A call too weak for the inner export's rule is refused. Other clients see the mount
 // point's directory or, with crossmnt, the outer FS's view of that directory. An exported plain
-// subdirectory stays part of the outer export, as with knfsd.
+// subdirectory stays part of the outer export, as with knfsd. An export with Trees has no inner and
+// no outer exports.
 
 // nest records for each entry the nested exports that its clients may enter directly: those with no
 // other export in between.
 func (t *table) nest() {
 	for _, e := range t.entries {
-		if e.rules == nil {
+		if e.rules == nil || e.x.trees != nil {
 			continue
 		}
 		for _, outer := range t.above(e.x.name) {
@@ -28,7 +29,7 @@ func (t *table) nest() {
 			if up == e {
 				continue
 			}
-			if up.crosses || e.rules.Whole.NoHide {
+			if (up.crosses || e.rules.Whole.NoHide) && up.x.trees == nil {
 				up.nested = append(up.nested, e)
 			}
 			break

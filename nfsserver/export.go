@@ -18,6 +18,13 @@ type export struct {
 	linked bool // Export.ByPath
 	lane   int  // index of Program.Lanes
 
+	trees *treeTable // with Export.Trees, in place of fs; nil: x is one tree
+	// Of a tree of another export, which has the same name, id and lane; also set once.
+	of     *export // nil: x is an export
+	number uint64
+	used   atomic.Uint64 // treeTable.clock at the last use
+	held   atomic.Int64  // open FileLocks, which keep the tree open
+
 	// Set once, before ready.
 	fs    FS
 	opt   optional
@@ -38,11 +45,22 @@ type export struct {
 	syncs    syncTable
 }
 
+// chooses reports whether the export's handles have a tree's number.
+func (x *export) chooses() bool { return x.trees != nil || x.of != nil }
+
+// close closes the export's FS, or all its trees.
+func (x *export) close() error {
+	if x.trees != nil {
+		return x.trees.end()
+	}
+	return x.fs.Close()
+}
+
 // served sets the fields derived from the FS. No other goroutine reads these fields before ready.
 func (x *export) served(fs FS) {
 	x.fs, x.opt, x.root, x.info = fs, optionalOf(fs), fs.Root(), fs.Info().filled()
 	binary.BigEndian.PutUint64(x.verf[:], x.info.CookieVerf)
-	if x.info.HandleKey != ([KeySize]byte{}) {
+	if x.info.HandleKey != ([KeySize]byte{}) && x.of == nil {
 		own := newSipKey(&x.info.HandleKey)
 		x.key = &own
 	}

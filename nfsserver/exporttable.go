@@ -33,7 +33,7 @@ type entry struct {
 	nested  []*entry                    // inner exports for the entry's clients (crossmnt.go)
 }
 
-// newTable makes the table for a list. An Export with neither FS nor Open stands for old's export
+// newTable makes the table for a list. An Export without FS, Open and Trees stands for old's export
 // with the same name. The caller opens the exports in opens once the table is in use. After an
 // error the server is unchanged.
 func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*export]func() (FS, error), err error) {
@@ -54,7 +54,9 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		}
 		x := &export{id: id, name: e.Name, linked: e.ByPath, opening: opening{end: make(chan struct{})}}
 		switch {
-		case e.FS == nil && e.Open == nil:
+		case e.Trees != nil && (e.FS != nil || e.Open != nil):
+			return nil, nil, fmt.Errorf("export %s has Trees beside FS or Open", e.Name)
+		case e.FS == nil && e.Open == nil && e.Trees == nil:
 			if old == nil || old.byID[id] == nil {
 				return nil, nil, fmt.Errorf("export %s has no file system", e.Name)
 			}
@@ -64,6 +66,10 @@ func (s *Server) newTable(list []Export, old *table) (_ *table, opens map[*expor
 		default:
 			x.lane = lanes
 			lanes++
+		}
+		if e.Trees != nil {
+			x.trees = newTreeTable(x, e, &s.log)
+			x.ready.Store(true)
 		}
 		if e.Open != nil && e.FS == nil {
 			opens[x] = e.Open
@@ -178,7 +184,12 @@ func (x *export) enter() bool {
 }
 
 // leave ends a call's use of the export, begun by enter.
-func (x *export) leave() { x.calls.Add(-1) }
+func (x *export) leave() {
+	x.calls.Add(-1)
+	if x.of != nil {
+		x.of.leave()
+	}
+}
 
 // retirePoll is the interval at which retire checks for calls that still use the export.
 const retirePoll = 20 * time.Millisecond
@@ -194,7 +205,7 @@ func (s *Server) retire(x *export) {
 		time.Sleep(retirePoll)
 	}
 	if x.closing.CompareAndSwap(false, true) {
-		if err := x.fs.Close(); err != nil {
+		if err := x.close(); err != nil {
 			s.log.Warn("closing an export", "export", x.name, "error", err)
 		}
 	}
@@ -206,7 +217,7 @@ func (s *Server) retire(x *export) {
 }
 
 // Replace replaces the served exports in one step: a call sees either the old list or the new. An
-// Export with neither FS nor Open stands for the served export with its name and fsid, which
+// Export without FS, Open and Trees stands for the served export with its name and fsid, which
 // continues with the new Rules, unnoticed by its clients. If an export is missing from the list,
 // its handles become stale (NFS3ERR_STALE), and its FS is closed once its last call has ended. An
 // error changes nothing.

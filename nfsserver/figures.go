@@ -67,6 +67,9 @@ func (s *Server) mechanisms() tally.Table {
 
 // mechanisms returns the decisions of the FS; nil: the FS does not count, or is not open yet.
 func (x *export) mechanisms() tally.Table {
+	if x.trees != nil {
+		return x.trees.mechanisms()
+	}
 	if !x.ready.Load() || x.opt.tally == nil {
 		return nil
 	}

@@ -12,8 +12,9 @@ func (s *Server) keyOf(x *export) sipKey {
 	return s.key
 }
 
-// ref returns the Ref in an export's handle, or NFS3ERR_BADHANDLE if the MAC is wrong. The key of
-// an unopened export may be unknown; clients then get ErrBusy and retry.
+// ref returns the Ref in an export's handle, or NFS3ERR_BADHANDLE if the MAC is wrong. A handle
+// from before the export began or ceased to have Trees is stale. The key of an unopened export may
+// be unknown; clients then get ErrBusy and retry.
 func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	if !x.ready.Load() {
 		if err := x.available(); err != nil {
@@ -24,6 +25,9 @@ func (s *Server) ref(x *export, fh *nfs3.FH) (Ref, error) {
 	_, r, ok := s.keyOf(x).open(fh.Bytes())
 	if !ok {
 		return Ref{}, nfs3.ErrBadHandle
+	}
+	if _, inTree := handleTree(fh.Bytes()); inTree != x.chooses() {
+		return Ref{}, nfs3.ErrStale
 	}
 	return r, nil
 }

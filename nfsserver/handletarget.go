@@ -15,6 +15,7 @@ type Target struct {
 	Locks    Locker // of FS; nil: other programs cannot lock the FS's files
 	Ref      Ref
 	Export   string // the file's export, by name
+	Tree     uint64 // with Export.Trees: the number of the file's tree
 	ReadOnly bool   // for this caller
 	Cred     Cred   // effective user; GIDs may alias the call
 }
@@ -38,7 +39,7 @@ func (s *Server) OnTarget(c *transport.Call, fh []byte, do func(Target)) error {
 		return err
 	}
 	defer o.x.leave()
-	do(Target{FS: o.x.fs, Locks: o.x.opt.locks, Ref: o.ref, Export: o.x.name, ReadOnly: o.may.readOnly, Cred: s.who(c, o.may)})
+	do(Target{FS: o.x.fs, Locks: o.x.locker(), Ref: o.ref, Export: o.x.name, Tree: o.x.number, ReadOnly: o.may.readOnly, Cred: s.who(c, o.may)})
 	return nil
 }
 
@@ -61,9 +62,17 @@ func (s *Server) EndGrace() {
 		if !e.x.enter() {
 			continue
 		}
-		if e.x.ready.Load() && e.x.opt.locks != nil {
-			e.x.opt.locks.EndGrace()
+		if e.x.trees != nil {
+			e.x.trees.each(func(x *export) { x.endGrace() })
 		}
+		e.x.endGrace()
 		e.x.leave()
+	}
+}
+
+// endGrace ends the time to reclaim locks in an open export.
+func (x *export) endGrace() {
+	if x.ready.Load() && x.opt.locks != nil {
+		x.opt.locks.EndGrace()
 	}
 }

@@ -69,10 +69,43 @@ func TestHandle(t *testing.T) {
 	}
 }
 
+// TestTreeHandle: the bytes of a handle in a tree, and a Ref of each length.
+func TestTreeHandle(t *testing.T) {
+	k := newSipKey(&[KeySize]byte{1})
+	var h handle
+	k.sealTree(&h, 0x0a0b0c0d, 0x1122334455667788, &Ref{n: 3, b: [MaxRef]byte{1, 2, 3}})
+	got := append([]byte{}, h.bytes()...)
+	clear(got[8:16])
+	if want := []byte{2, 0x11, 0x22, 0x33, 0xa, 0xb, 0xc, 0xd, 0, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x55, 0x66, 0x77, 0x88, 1, 2, 3}; !bytes.Equal(got, want) {
+		t.Errorf("without the MAC: %x, want %x", got, want)
+	}
+	for n := 1; n <= MaxTreeRef; n++ {
+		r, _ := MakeRef(bytes.Repeat([]byte{byte(n)}, n))
+		tree := uint64(n) * 0x0123456789abcdef
+		k.sealTree(&h, 77, tree, &r)
+		if id, got, ok := k.open(h.bytes()); !ok || id != 77 || got != r {
+			t.Errorf("Ref of %d bytes: opened as %v %v %v", n, id, got, ok)
+		}
+		if got, ok := handleTree(h.bytes()); !ok || got != tree {
+			t.Errorf("tree %#x, %v, want %#x", got, ok, tree)
+		}
+		for cut := range h.n {
+			if _, _, ok := k.open(h.bytes()[:cut]); ok {
+				t.Errorf("opened when cut to %d bytes", cut)
+			}
+		}
+	}
+	if k.sealTree(&h, 77, 1, &Ref{n: MaxTreeRef + 1}); h.n != 0 {
+		t.Errorf("a handle of %d bytes for a Ref without room", h.n)
+	}
+}
+
 func FuzzHandle(f *testing.F) {
 	k := newSipKey(&[KeySize]byte{1})
 	var h handle
 	k.seal(&h, 1, &Ref{n: 20})
+	f.Add(h.bytes())
+	k.sealTree(&h, 1, 1<<63, &Ref{n: 20})
 	f.Add(h.bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		id, r, ok := k.open(b)
@@ -80,7 +113,12 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		var h handle
-		if k.seal(&h, id, &r); !bytes.Equal(h.bytes(), b) {
+		if tree, ok := handleTree(b); ok {
+			k.sealTree(&h, id, tree, &r)
+		} else {
+			k.seal(&h, id, &r)
+		}
+		if !bytes.Equal(h.bytes(), b) {
 			t.Errorf("%x opens, and seals as %x", b, h.bytes())
 		}
 	})

@@ -39,8 +39,13 @@ func (s *Server) mnt(c *transport.Call) error {
 	}
 	var res mount3.MntRes
 	o, err := s.mountPoint(c, a.Path)
+	var fh nfs3.FH
 	if err == nil {
-		fh := s.fh(o.x, &o.ref)
+		if fh = s.fh(o.x, &o.ref); fh.Len() == 0 {
+			err = nfs3.ErrServerFault
+		}
+	}
+	if err == nil {
 		res.Handle, res.Flavors = fh.Bytes(), o.may.mountFlavors()
 		s.mounts.add(host(c), a.Path)
 	}
@@ -87,9 +92,16 @@ func (s *Server) walkTo(c *transport.Call, p string) (o object, meant string, er
 	if err := x.mountable(); err != nil {
 		return o, "", err
 	}
+	rest := strings.Trim(strings.TrimPrefix(p, at), "/")
+	if x.trees != nil {
+		if x, rest, err = x.trees.mount(c, rest); err != nil {
+			return o, "", err
+		}
+		defer x.leave()
+		at = strings.TrimSuffix(strings.TrimSuffix(p, rest), "/")
+	}
 	w := s.who(c, may)
 	o = object{x, x.root, may}
-	rest := strings.Trim(strings.TrimPrefix(p, at), "/")
 	for rest != "" {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")

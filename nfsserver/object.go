@@ -25,39 +25,39 @@ type opener func(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error)
 // open is the opener for calls that meet the rule's demands on flavor and connection. authorizeNFS
 // has checked these, but a Replace may have come between.
 func (s *Server) open(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
-	return s.openWith(c, fh, func(e *entry, _ Ref) (*rights, error) {
+	return s.openWith(c, fh, func(e *entry) (*rights, bool, error) {
 		may, _, err := s.strongRights(c, e)
-		return may, err
+		return may, false, err
 	})
 }
 
 // openAtMount is open, and the opener of the export's root for a client that has not chosen its
 // flavor yet.
 func (s *Server) openAtMount(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
-	return s.openWith(c, fh, func(e *entry, r Ref) (*rights, error) {
+	return s.openWith(c, fh, func(e *entry) (*rights, bool, error) {
 		may, weak, err := s.strongRights(c, e)
-		if weak == weakFlavor && may.mayBeginMount(c) && e.x.ready.Load() && r == e.x.root {
-			return may.flavors[0].may, nil
+		if weak == weakFlavor && may.mayBeginMount(c) {
+			return may.flavors[0].may, true, nil
 		}
-		return may, err
+		return may, false, err
 	})
 }
 
 // openAny is the opener for programs whose clients have no flavor but AUTH_SYS, and no TLS.
 func (s *Server) openAny(c *transport.Call, fh *nfs3.FH) (e *entry, o object, err error) {
-	return s.openWith(c, fh, func(e *entry, _ Ref) (*rights, error) {
+	return s.openWith(c, fh, func(e *entry) (*rights, bool, error) {
 		may, err := s.rights(c, e)
 		if err == nil {
 			if own := may.flavor(c.Cred.Flavor); own != nil {
 				may = own
 			}
 		}
-		return may, err
+		return may, false, err
 	})
 }
 
-// openWith is an opener with the rights returned by allow.
-func (s *Server) openWith(c *transport.Call, fh *nfs3.FH, allow func(*entry, Ref) (*rights, error)) (e *entry, o object, err error) {
+// openWith is an opener with the rights returned by allow, which may be for the root alone.
+func (s *Server) openWith(c *transport.Call, fh *nfs3.FH, allow func(*entry) (may *rights, rootOnly bool, err error)) (e *entry, o object, err error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
 		return nil, o, nfs3.ErrBadHandle
@@ -67,32 +67,49 @@ func (s *Server) openWith(c *transport.Call, fh *nfs3.FH, allow func(*entry, Ref
 		return nil, o, s.noExport(fh)
 	}
 	r, unopened := s.ref(e.x, fh)
-	if errors.Is(unopened, nfs3.ErrBadHandle) {
+	if unopened != nil && !errors.Is(unopened, ErrBusy) {
 		e.x.leave()
 		return nil, o, unopened
 	}
-	may, err := allow(e, r)
+	may, rootOnly, err := allow(e)
 	if err == nil {
 		err = unopened
 	}
-	if err != nil {
+	x := e.x
+	if err == nil && x.trees != nil {
+		tree, _ := handleTree(fh.Bytes())
+		x, err = x.trees.find(c, tree, rootOnly)
 		e.x.leave()
+		if err != nil {
+			return nil, o, err
+		}
+	}
+	if err == nil && rootOnly && r != x.root {
+		err = nfs3.ErrAcces
+	}
+	if err != nil {
+		x.leave()
 		return nil, o, err
 	}
-	return e, object{e.x, r, may}, nil
+	return e, object{x, r, may}, nil
 }
 
-// fh returns the handle of file r in the export.
+// fh returns the handle of file r in the export; an empty one for a Ref too long for a tree.
 func (s *Server) fh(x *export, r *Ref) nfs3.FH {
 	var h handle
-	s.keyOf(x).seal(&h, x.id, r)
+	if x.of != nil {
+		s.key.sealTree(&h, x.id, x.number, r)
+	} else {
+		s.keyOf(x).seal(&h, x.id, r)
+	}
 	fh, _ := nfs3.MakeFH(h.bytes())
 	return fh
 }
 
 // postOpFH returns the handle of file r for replies with an optional handle.
 func (s *Server) postOpFH(x *export, r *Ref) nfs3.PostOpFH {
-	return nfs3.PostOpFH{Present: true, FH: s.fh(x, r)}
+	fh := s.fh(x, r)
+	return nfs3.PostOpFH{Present: fh.Len() > 0, FH: fh}
 }
 
 func (o *object) attr() (Attr, error) { return o.x.fs.Getattr(o.ref) }

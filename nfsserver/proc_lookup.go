@@ -52,7 +52,9 @@ func lookup(q *request, a *nfs3.LookupArgs, res *nfs3.LookupRes) error {
 		}
 	}
 	if err == nil {
-		res.FH, res.Attr = q.srv.fh(x, &r), postOp(&at)
+		if res.FH, res.Attr = q.srv.fh(x, &r), postOp(&at); res.FH.Len() == 0 {
+			return nfs3.ErrServerFault
+		}
 	}
 	return err
 }

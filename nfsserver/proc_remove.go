@@ -77,8 +77,8 @@ func rename(q *request, a *nfs3.RenameArgs, res *nfs3.RenameRes) error {
 	return q.syncChanged(err, &to.ref, &q.ref)
 }
 
-// second finds the other object of a RENAME or LINK, which must be in the same export: the call
-// runs on the first export's worker, so it must not use another export's file system.
+// second finds the other object of a RENAME or LINK, which must be in the same export and tree: the
+// call runs on the first export's worker, so it must not use another export's file system.
 func (q *request) second(fh *nfs3.FH) (object, error) {
 	id, ok := handleExport(fh.Bytes())
 	if !ok {
@@ -97,6 +97,9 @@ func (q *request) second(fh *nfs3.FH) (object, error) {
 	case err != nil:
 		return object{}, err
 	case x != q.x:
+		return object{}, nfs3.ErrXDev
+	}
+	if tree, _ := handleTree(fh.Bytes()); tree != x.number {
 		return object{}, nfs3.ErrXDev
 	}
 	return object{x, r, q.may}, nil

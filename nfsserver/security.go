@@ -143,13 +143,19 @@ func (r *rights) mayBeginMount(c *transport.Call) bool {
 	return r.listsGSS() && !isGSS(c.Cred.Flavor) && r.security.XprtSec <= c.Channel.Level()
 }
 
-// isRoot reports whether a handle is of the export's root, or the export is not open yet.
+// isRoot reports whether a handle is of the root of the export or tree. A handle of one that is not
+// open yet counts, too.
 func (s *Server) isRoot(e *entry, fh []byte) bool {
 	h, err := nfs3.MakeFH(fh)
 	if err != nil || !e.x.ready.Load() {
 		return err == nil
 	}
 	r, err := s.ref(e.x, &h)
+	if err == nil && e.x.trees != nil {
+		tree, _ := handleTree(fh)
+		root, open := e.x.trees.root(tree)
+		return !open || r == root
+	}
 	return err == nil && r == e.x.root
 }
 

@@ -61,7 +61,13 @@ type Export struct {
 	// Open opens FS, which is nil, while the Server is running. Open can take any time, for
 	// instance if a file system does not answer. Until it returns, calls get NFS3ERR_JUKEBOX. If it
 	// fails, MNT gets MNT3ERR_IO, and the Server calls Open again.
-	Open     func() (FS, error)
+	Open func() (FS, error)
+	// Trees chooses a file tree for each caller. FS and Open are nil.
+	Trees Trees
+	// MaxTrees is the most trees of Trees open at once; 0: 256. One more closes the tree unused for
+	// the longest time, and its next call opens it again. While calls or locks use all trees,
+	// callers for another get NFS3ERR_JUKEBOX.
+	MaxTrees int
 	ReadOnly bool // regardless of Rules
 	// Rules list the clients that may use the export, and the clients' options (exports(5)). nil:
 	// all clients may use the export, subject to Squash.

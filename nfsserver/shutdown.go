@@ -71,7 +71,7 @@ func (s *Server) Close() error {
 			closed[i] <- nil
 			continue
 		}
-		go func() { closed[i] <- x.fs.Close() }()
+		go func() { closed[i] <- x.close() }()
 	}
 	late := time.NewTimer(closeWait)
 	defer late.Stop()

@@ -54,7 +54,7 @@ func (s *Service) on(c *transport.Call, l *nlm4.Lock, exclusive, known bool, do 
 
 // lockFile returns the request's file, locked; pair it with unlockFile.
 func (q *request) lockFile() *file {
-	return q.svc.lockFile(fileKey{q.target.Export, q.target.Ref})
+	return q.svc.lockFile(fileKey{q.target.Export, q.target.Tree, q.target.Ref})
 }
 
 // mayLock checks the caller's right to lock the file at all. For each kind of lock the caller must

@@ -16,6 +16,7 @@ import (
 // A fileKey names a file for as long as the file exists.
 type fileKey struct {
 	export string
+	tree   uint64 // with nfsserver.Trees
 	ref    nfsserver.Ref
 }
 

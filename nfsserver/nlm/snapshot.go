@@ -30,6 +30,7 @@ type LockInfo struct {
 	Svid   int32      // process on the client; -1 for a share
 	Owner  string     // the client's opaque owner bytes
 	Export string
+	Tree   uint64 // with nfsserver.Trees: the number of the file's tree
 	Path   string // of the file; "": unknown, as for files no other program can lock
 	Ref    string // bytes identifying the file in its export
 
@@ -90,7 +91,7 @@ func (s *Snapshot) add(f *file, limit int) {
 		return
 	}
 	ref := f.key.ref
-	of := LockInfo{Export: f.key.export, Ref: string(ref.Bytes())}
+	of := LockInfo{Export: f.key.export, Tree: f.key.tree, Ref: string(ref.Bytes())}
 	if f.local != nil {
 		of.Path = f.local.Path()
 	}
