@@ -15,7 +15,7 @@ import (
 
 // A local process asks for permission once, with open(2); each NFS call stands alone. A permission
 // granted by the kernel is cached for a second at most. The cached permission ends earlier if the
-// object's mode, owner or group changes, or only an attribute such as an ACL.
+// object's mode, owner or group changes, or another attribute such as an ACL.
 
 // A grant is one caller's permission. A grant never changes after add has made it.
 type grant struct {

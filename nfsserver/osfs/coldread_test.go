@@ -62,8 +62,7 @@ func TestColdReads(t *testing.T) {
 	}
 }
 
-// Reads of a file do not wait for others that fill the ring, as those of a disk that has ceased to
-// answer do.
+// Reads do not wait for the reads that fill the ring, for example of an unresponsive disk.
 func TestColdReadsBesideAFullRing(t *testing.T) {
 	want := make([]byte, 64<<10)
 	rand.Read(want)
@@ -121,7 +120,7 @@ func TestIdleRingEnds(t *testing.T) {
 			t.Fatal("no ring for a second read")
 		}
 		c.put()
-		c.sweep() // as of a clock that was started before
+		c.sweep() // as by a timer started earlier
 		if c.ring == nil {
 			t.Fatal("the ring of a read has ended")
 		}
@@ -135,7 +134,7 @@ func TestIdleRingEnds(t *testing.T) {
 	}
 }
 
-// An FS that is closed leaves no ring, however short ago that was used.
+// Close closes the ring, even right after a use.
 func TestCloseEndsRing(t *testing.T) {
 	f := newFS(t, tempDir(t, os.TempDir()), Options{})
 	if f.cold.take() == nil {
@@ -150,8 +149,8 @@ func TestCloseEndsRing(t *testing.T) {
 	}
 }
 
-// A file that is in memory which is its disk (DAX) is never in the page cache: reads of it need no
-// ring. No such disk can be made here: the kernel's answer is made up.
+// A file in memory used as a disk (DAX) is never in the page cache, and reads of it need no ring.
+// The test cannot make such a disk, so it replaces statx.
 func TestReadsOfDAX(t *testing.T) {
 	defer func(f func(int, string, int, int, *unix.Statx_t) error) { statx = f }(statx)
 	want := make([]byte, 64<<10)

@@ -39,8 +39,8 @@ func TestCovering(t *testing.T) {
 	}
 }
 
-// TestPositionOf: a directory has the position of its mount, and something that is no directory has
-// none.
+// TestPositionOf: a directory's position names its mount, and without a descriptor the position is
+// unknown.
 func TestPositionOf(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
 	p, err := positionOf(f.tree.named)

@@ -1,4 +1,4 @@
-// Another object may have the name of a new object by the time that is completed.
+// A new object whose name another object takes before the new one is complete.
 
 package osfs
 
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReplacedObjectKeepsItsAttributes: another user's directory that takes the name of a new one,
-// before that is complete, keeps its mode and times.
+// TestReplacedObjectKeepsItsAttributes: if another user's directory takes a new directory's name
+// before the new one is complete, it keeps its mode and times.
 func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o777))
-	old := unix.Umask(0o022) // bits in it are given by a chmod afterwards
+	old := unix.Umask(0o022) // a chmod adds the masked bits afterwards
 	defer unix.Umask(old)
 	f, err := New(dir, Options{})
 	must.Succeed(t, err)
@@ -30,7 +30,7 @@ func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	} {
 		victim := filepath.Join(dir, "victim-"+name)
 		must.Succeed(t, os.Mkdir(victim, 0o700))
-		// A file in it, or the caller may remove it as the object that could not be completed.
+		// Without a file in it, the caller could remove it as the incomplete object.
 		must.Succeed(t, os.WriteFile(filepath.Join(victim, "content"), nil, 0o600))
 		must.Succeed(t, unix.Chown(victim, 2000, 2000))
 		must.Succeed(t, unix.Chmod(victim, 0o2700))

@@ -1,4 +1,4 @@
-// Acting as callers: the right one, with nothing of root's, and back.
+// Threads that act as callers: as the right one, without root's rights, and restored afterwards.
 
 package osfs
 
@@ -19,12 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// credLines are those of a thread's identity.
+// credLines are the lines of /proc/PID/status with a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 
-// TestThreadsAreRestored: many callers at once, and threads that come and go under
-// them, leave no thread that is not the server's own; and each call was made as
-// its caller.
+// TestThreadsAreRestored: with many concurrent callers, and threads that begin and end meanwhile,
+// each call is made as its caller, and every thread has the server's identity again.
 func TestThreadsAreRestored(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
@@ -113,8 +112,8 @@ func TestRightsAreRemembered(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestGrants: a yes is for one caller, one permission and one state of the object,
-// and the list of them stays short.
+// TestGrants: a grant is for one caller, one permission and one state of the object, and the list
+// of grants stays short.
 func TestGrants(t *testing.T) {
 	var g grants
 	st := unix.Stat_t{Mode: unix.S_IFREG | 0o644}

@@ -1,4 +1,4 @@
-// File systems mounted inside an export: not seen, or file systems of their own.
+// File systems mounted inside an export: hidden, or served as file systems of their own.
 
 package osfs
 
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// list is the entries of a directory by name.
+// list returns a directory's entries by name.
 func list(t *testing.T, f *FS, dir nfsserver.Ref) map[string]nfsserver.Dirent {
 	t.Helper()
 	all := map[string]nfsserver.Dirent{}
@@ -76,21 +76,21 @@ func TestMountsAreNotCrossed(t *testing.T) {
 			if err := f.Rmdir(me, f.Root(), name); !errors.Is(err, syscall.EBUSY) {
 				t.Errorf("Rmdir of mount point %s: %v", name, err)
 			}
-			// With all that open, the machine is free to unmount it.
+			// The files that f has open do not prevent the unmount.
 			must.Succeed(t, unix.Unmount(filepath.Join(dir, name), 0))
 			if b, err := os.ReadFile(filepath.Join(dir, name, "under")); string(b) != "UNDER" {
 				t.Errorf("%s/under: %q, %v", name, b, err)
 			}
 		}
-		// The export itself is in use, and says so.
+		// The export itself is busy.
 		if err := unix.Unmount(top, 0); !errors.Is(err, unix.EBUSY) {
 			t.Errorf("unmounting the export: %v, want EBUSY", err)
 		}
 	})
 }
 
-// TestMountsWithoutPrivilege: a server that cannot have a mount of its own shows
-// that there is something, and refuses to go into it.
+// TestMountsWithoutPrivilege: a server without a private mount lists mount points, and refuses to
+// enter them.
 func TestMountsWithoutPrivilege(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	copyMount = func(int) (int, error) { return -1, unix.EPERM }
@@ -114,7 +114,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 		if e := all["d"]; !e.HasAttr {
 			t.Errorf("a directory is listed as %+v", e)
 		}
-		// A handle of before names the directory below.
+		// A handle from before the mount names the directory under it.
 		if _, _, err := f.Lookup(me, under, "secret"); !errors.Is(err, syscall.ENOENT) {
 			t.Errorf("secret by the handle of the directory under the mount: %v", err)
 		}
@@ -130,7 +130,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 	})
 }
 
-// TestMountsAreCrossed: with CrossMounts they are file systems of their own.
+// TestMountsAreCrossed: with CrossMounts, clients see them as file systems of their own.
 func TestMountsAreCrossed(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
@@ -181,7 +181,7 @@ func TestMountsAreCrossed(t *testing.T) {
 			if err := f.Rmdir(me, f.Root(), "tmp"); !errors.Is(err, syscall.EBUSY) {
 				t.Errorf("Rmdir of a mount point: %v", err)
 			}
-			// At rest nothing is kept, not the mounts either, and handles find them again.
+			// An idle FS keeps nothing open, not even the mounts, and handles find them again.
 			for range 2 {
 				time.Sleep(idleTime)
 				synctest.Wait()
@@ -225,8 +225,8 @@ func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uin
 	}
 }
 
-// TestMountsOverRestart: handles of mounted file systems go on after a restart,
-// wherever those are mounted then, and end when another one is in their place.
+// TestMountsOverRestart: handles of a mounted file system stay valid after a restart, wherever it
+// is mounted then, and are stale when another one is in its place.
 func TestMountsOverRestart(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {

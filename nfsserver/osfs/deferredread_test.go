@@ -1,4 +1,4 @@
-// Deferred reads: they read the bytes of ReadAt, with its permissions, or are refused.
+// Deferred reads: they return ReadAt's bytes, under the same permissions, or are refused.
 
 package osfs
 
@@ -137,8 +137,8 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsOnItsWay: pages that the kernel has asked its disk for count as in memory,
-// but to read them waits for the disk.
+// TestReadLaterOfWhatIsOnItsWay: pages on their way from the disk count as in memory, but a read
+// waits for them, so it is not deferred.
 func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -171,8 +171,8 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestReadLaterLeavesFilesToOthers: replies that are not sent hold half of the files that may be
-// open, each file once. Later reads are not deferred until one of these replies is sent.
+// TestReadLaterLeavesFilesToOthers: unsent replies hold at most half of the files that may be open;
+// each file counts once. Further reads are not deferred until one of these replies is sent.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
@@ -226,8 +226,8 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	}
 }
 
-// TestReadLaterEndsWithoutWaiting: a reply that was the last to hold a file lets go of it at once,
-// however many files wait for a disk; each of them is synced and closed after that.
+// TestReadLaterEndsWithoutWaiting: the last reply that holds a file releases it at once, even if
+// many files wait for a disk. Each is synced and closed afterwards.
 func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -275,8 +275,8 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestReadLaterOutlivesItsFS: an export can be closed while its replies leave. Their descriptors
-// are good until then, and closed after.
+// TestReadLaterOutlivesItsFS: an export can be closed while its replies are being sent. Their
+// descriptors stay open until then.
 func TestReadLaterOutlivesItsFS(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
@@ -299,8 +299,8 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 	}
 }
 
-// wasRead has a file's access time be as after a read that came after all changes: another read
-// leaves it.
+// wasRead sets a file's access time as if the file was read after its last change, so another read
+// leaves the time unchanged.
 func wasRead(t *testing.T, name string) {
 	now := time.Now()
 	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now))

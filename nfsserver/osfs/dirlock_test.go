@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heldDir is set in the process that the test runs itself in: the directory is its export.
+// heldDir is set in the separate process that runs the test; its value is the directory to export.
 const heldDir = "NFSRDMA_TEST_HELD_DIR"
 
 // TestHeldDirectory: a process that lists a directory of a tmpfs into missing memory holds its
@@ -42,7 +42,7 @@ func TestHeldDirectory(t *testing.T) {
 	}
 }
 
-// lookHeld is the test in the process of its own, which it ends.
+// lookHeld is the test in the separate process, which it ends.
 func lookHeld(t *testing.T, dir string) {
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})
@@ -62,7 +62,7 @@ func lookHeld(t *testing.T, dir string) {
 	os.Exit(0)
 }
 
-// hold has the lock of a directory held, shared, and waited for.
+// hold makes one thread hold a directory's lock, shared, and another wait for it.
 func hold(t *testing.T, dir string) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -74,7 +74,7 @@ func hold(t *testing.T, dir string) {
 	time.Sleep(100 * time.Millisecond)
 }
 
-// missingPage is the address of missing memory: an access to it waits for ever.
+// missingPage returns the address of a missing page: an access to it waits for ever.
 func missingPage(t *testing.T) uintptr {
 	const (
 		uffdAPI, uffdioAPI, uffdioRegister, registerMissing = 0xaa, 0xc018aa3f, 0xc020aa00, 1

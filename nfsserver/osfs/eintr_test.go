@@ -65,7 +65,7 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// owners gives files away, which the list of all FSs has not.
+// owners changes files' owners, which the conformance list does not do.
 func owners(t *testing.T, f *FS) {
 	for i := range 4 {
 		s := nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetGID, UID: 1000, GID: 2000}
@@ -81,7 +81,7 @@ func owners(t *testing.T, f *FS) {
 	}
 }
 
-// numbers asks for an inode number so often that it is interrupted.
+// numbers asks for an inode number so often that some calls are interrupted.
 func numbers(t *testing.T, f *FS) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

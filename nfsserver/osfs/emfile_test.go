@@ -1,4 +1,4 @@
-// No descriptor left: calls come again later, and no handle is stale.
+// Without free descriptors calls fail temporarily, and no handle becomes stale.
 
 package osfs
 
@@ -29,7 +29,7 @@ func none(t *testing.T, do func()) {
 	limited(t, 3, do)
 }
 
-// mustBeScarce calls do without descriptors, and then with them.
+// mustBeScarce checks that do has a scarce error without descriptors, and succeeds with them.
 func mustBeScarce(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error
@@ -113,7 +113,7 @@ func TestWalkThatMissesAPart(t *testing.T) {
 	}
 }
 
-// TestScarceMounts: a mount inside the export that cannot be looked for is not taken to be gone.
+// TestScarceMounts: a mount inside the export that cannot be searched for does not count as gone.
 func TestScarceMounts(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()

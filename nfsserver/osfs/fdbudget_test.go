@@ -19,8 +19,8 @@ func limitNodes(t *testing.T, n int64) {
 	shared.limit.Store(n)
 }
 
-// TestStuckCloseHoldsNobody: a file system that does not answer when its files are
-// closed, to make room for those of another export, does not stop that one.
+// TestStuckCloseHoldsNobody: if one export's files are closed to make room for another's, and their
+// file system does not answer, the other export continues.
 func TestStuckCloseHoldsNobody(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestStuckCloseHoldsNobody(t *testing.T) {
 	})
 }
 
-// TestReclaimBesideNew: descriptors can run out, and be reclaimed, while an FS is made.
+// TestReclaimBesideNew: descriptors can run out, and be reclaimed, while New runs.
 func TestReclaimBesideNew(t *testing.T) {
 	dir, made := t.TempDir(), make(chan struct{})
 	var reclaims sync.WaitGroup

@@ -54,8 +54,8 @@ func TestIdentityIsTheUUID(t *testing.T) {
 	}
 }
 
-// TestGivenFSID: a number that is given stands in attributes, 0 too, and handles of one number are
-// not those of another.
+// TestGivenFSID: a given FSID, even 0, appears in attributes, and handles made under one FSID are
+// stale under another.
 func TestGivenFSID(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "data", dir, "f")

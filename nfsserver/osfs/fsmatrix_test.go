@@ -84,7 +84,7 @@ func onSSHFS(t *testing.T, scratch, dir string) {
 	run(t, sshfs(t, scratch, source, dir)...)
 }
 
-// exported are the options by which an overlay has handles of the kernel.
+// exported are the options that give an overlay kernel handles.
 const exported = ",nfs_export=on,index=on"
 
 // isOverlay reports whether k is an overlay.
@@ -124,7 +124,7 @@ func fatImage() []byte {
 	return b
 }
 
-// kernelHas reports whether the kernel has a file system that not all have.
+// kernelHas reports whether the kernel has an optional file system.
 func kernelHas(fstype string) bool {
 	exec.Command("modprobe", fstype).Run()
 	b, err := os.ReadFile("/proc/filesystems")
@@ -157,7 +157,7 @@ func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount
 	}
 }
 
-// onFS runs a test on one of them.
+// onFS runs a test on one file system.
 func onFS(t *testing.T, k *fsKind, test func(t *testing.T, k *fsKind, dir string, remount func())) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", k.programs...)
 	scratch := t.TempDir()
@@ -318,8 +318,8 @@ func TestNumberUsedAgain(t *testing.T) {
 	})
 }
 
-// TestAnotherFileSystemInItsPlace: handles of the one that was mounted there
-// before open nothing on it.
+// TestAnotherFileSystemInItsPlace: handles of the file system that was mounted there before open
+// nothing on the new one.
 func TestAnotherFileSystemInItsPlace(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		image := filepath.Join(filepath.Dir(mnt), "image")
@@ -346,8 +346,8 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 	})
 }
 
-// TestSnapshots: a subvolume of btrfs and its snapshot have the same inodes, and
-// handles of their own, which do not change places with a remount.
+// TestSnapshots: a btrfs subvolume and its snapshot have the same inode numbers but different
+// handles, and a remount does not exchange them.
 func TestSnapshots(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.btrfs", "btrfs")
 	for _, o := range []Options{{}, {noKernelHandles: true}} {
@@ -423,7 +423,7 @@ func TestListingsDoNotDisturb(t *testing.T) {
 		for i := range files {
 			write(t, "", mnt, "d", fmt.Sprint("f", i))
 		}
-		if k.isOverlay() { // an overlay keeps lists of merged directories alone
+		if k.isOverlay() { // an overlay keeps lists only of merged directories
 			must.Succeed(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
 			remount()
 		}

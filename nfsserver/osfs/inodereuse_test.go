@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHandlesOfNumbersUsedAgain: files that come and go in one directory, with numbers of those
-// before them (XFS gives them again at once), are listed and looked up with the kernel's own
-// handles.
+// TestHandlesOfNumbersUsedAgain: new files with the inode numbers of removed ones (XFS reuses
+// numbers at once) are listed and looked up with the kernel's present handles.
 func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { reuseNumbers(t, tempDir(t, base)) })

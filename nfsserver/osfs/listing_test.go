@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestListingsAreBounded: listings of many directories that clients have begun
-// take no more descriptors than the budget has, and go on all the same.
+// TestListingsAreBounded: clients' unfinished listings of many directories keep no more descriptors
+// than the budget has, and all can continue.
 func TestListingsAreBounded(t *testing.T) {
 	const dirs = 20
 	f := newFS(t, t.TempDir(), Options{})

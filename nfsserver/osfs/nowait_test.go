@@ -95,7 +95,8 @@ func readInUse(t *testing.T, dir string) {
 	}
 }
 
-// notInMemory: where a page is missing, or an access time has to be changed on a disk, others read.
+// notInMemory checks that read refuses missing pages, and a read that would change an access time
+// on a disk.
 func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, off uint64, n int) ([]byte, bool)) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	must.Succeed(t, err)
@@ -122,7 +123,7 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 	}
 }
 
-// evict has the kernel throw a file out of memory.
+// evict makes the kernel drop a file's cached pages.
 func evict(t *testing.T, file *os.File) {
 	t.Helper()
 	must.Succeed(t, file.Sync())
@@ -149,7 +150,7 @@ func resident(t *testing.T, file *os.File, off int64) bool {
 	return in[0]&1 != 0
 }
 
-// TestAccessTimes: as relatime decides, with some of the day to spare.
+// TestAccessTimes: atimeIsNew follows relatime, with an hour's margin for its day.
 func TestAccessTimes(t *testing.T) {
 	now := time.Now()
 	ago := func(h int) unix.Timespec {
@@ -166,8 +167,8 @@ func TestAccessTimes(t *testing.T) {
 	}
 }
 
-// TestReadsInVain: each read in vain has some more passed over, up to a bound, and one that is done
-// ends that.
+// TestReadsInVain: after each failed ReadInUse more reads are passed over, up to a bound; a
+// successful one ends that.
 func TestReadsInVain(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("0123456789"), 0o644))
@@ -205,8 +206,7 @@ func TestReadsInVain(t *testing.T) {
 	}
 }
 
-// TestReadInUseRefused: of files that may have been moved out of the directory, and of all that is
-// mounted in it, others read.
+// TestReadInUseRefused: with SubtreeCheck or CrossMounts no read is attempted this way.
 func TestReadInUseRefused(t *testing.T) {
 	for _, o := range []Options{{SubtreeCheck: true}, {CrossMounts: true}} {
 		if f := newFS(t, tempDir(t, os.TempDir()), o); f.quickReads {

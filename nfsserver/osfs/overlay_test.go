@@ -81,7 +81,7 @@ func TestCopyUp(t *testing.T) {
 // creation in it.
 func TestRemovedMergedDirectory(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
-		const alive = "alive (deleted)" // as the kernel calls those that are
+		const alive = "alive (deleted)" // the kernel's mark for a removed directory
 		names := []string{"removed", "others", "replaced", alive}
 		for _, name := range names {
 			write(t, "x", lower, name, "x")

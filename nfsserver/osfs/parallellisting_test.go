@@ -1,4 +1,4 @@
-// Listings that two goroutines make: they are those of one.
+// Listings by two goroutines: the same as by one.
 
 package osfs
 
@@ -98,8 +98,7 @@ func TestListingsTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A goroutine that was never run in time has let go of its list, too: all that are asked for
-	// count.
+	// Helpers that started too late count, too: wait until they have released their lists.
 	for f.helpers.Load() != 0 {
 		runtime.Gosched()
 	}
@@ -159,8 +158,8 @@ func TestPartsOfABuffer(t *testing.T) {
 	}
 }
 
-// The first does not let go of its buffer and descriptor while the second is at work, however long
-// that takes; one that has not begun is not waited for, and does nothing when it is run.
+// The lister keeps its buffer and descriptor while the helper works, however long that takes. It
+// does not wait for a helper that has not begun, and such a helper then does nothing.
 func TestSecondIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &parallelListing{f: new(FS)}
@@ -182,7 +181,7 @@ func TestSecondIsWaitedFor(t *testing.T) {
 		}
 		s.help.Store(helperAsked)
 		s.leave()
-		s.stop.Store(false) // it would describe, of a list that has nothing
+		s.stop.Store(false) // a helper that had begun would describe parts of the empty list
 		s.parts = 2
 		s.f.helpers.Add(1)
 		s.runHelper()

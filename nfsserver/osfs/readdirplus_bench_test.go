@@ -1,4 +1,4 @@
-// READDIRPLUS beside the system calls that it cannot do without.
+// READDIRPLUS compared with the system calls that it needs.
 
 package osfs
 

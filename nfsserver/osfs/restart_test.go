@@ -90,7 +90,7 @@ func openFDs(t *testing.T) (count int) {
 	return count
 }
 
-// TestDescriptors: the cache keeps to its limit, and Close gives all back.
+// TestDescriptors: the cache keeps to its limit, and Close closes all descriptors.
 func TestDescriptors(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()

@@ -11,13 +11,12 @@ import (
 
 // A handle names an inode anywhere. A file moved out of the export stays available by its handle,
 // unless the export has subtree_check (exports(5)). In that case every object is checked before its
-// first use, and again after checkTicks of the sweeper.
-// use, and again after checkTicks of the sweeper.
-// A directory is checked along its parents up to the root. A file does not know its directories,
-// and may have several names. The kernel (/proc) has the name by which the file was opened, and the
-// index the name under which it was last seen; the last resort is a walk. Each name is checked by
-// opening it. Unlike knfsd's handles, a handle does not contain the directory, so it survives a
-// rename from one directory to another.
+// first use, and again after checkTicks ticks of the sweeper. A directory is checked along its
+// parents up to the root. A file does not know its directories, and may have several names. The
+// kernel (/proc) has the name by which the file was opened, and the index the name under which it
+// was last seen; the last resort is a walk. Each name is checked by opening it. Unlike knfsd's
+// handles, a handle does not contain the directory, so it survives a rename from one directory to
+// another.
 
 // confine returns ErrStale if n does not lie in the export.
 func (f *FS) confine(n *node) error {

@@ -18,7 +18,7 @@ import (
 // idleTime is the time until everything unused is closed.
 const idleTime = time.Second
 
-// neverSweeps has f close nothing for being idle, however slow this machine is.
+// neverSweeps stops f's sweeper, so that idle files stay open on a slow machine, too.
 func neverSweeps(f *FS) {
 	f.sweep.stop()
 	f.sweep.init()
@@ -93,8 +93,8 @@ func TestNothingUnusedStaysOpen(t *testing.T) {
 	})
 }
 
-// TestWriteDescriptorCloses: a file that is only read any more is not open for
-// writing, though it never rests; after a Sync even sooner.
+// TestWriteDescriptorCloses: a file that is constantly read, but no longer written, is closed for
+// writing; after a Sync even sooner.
 func TestWriteDescriptorCloses(t *testing.T) {
 	for name, synced := range map[string]bool{"written": false, "synced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestWriteDescriptorCloses(t *testing.T) {
 	}
 }
 
-// TestWriteDescriptorClosesInUse: so it is with calls on the file at every moment.
+// TestWriteDescriptorClosesInUse: the same, while at each moment some call uses the file.
 func TestWriteDescriptorClosesInUse(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -152,8 +152,8 @@ func TestWriteDescriptorClosesInUse(t *testing.T) {
 	}
 }
 
-// TestIdleFileKeepsItsError: the disk's word on data written and not yet synced
-// is not lost with the descriptor: the next Sync has it, once.
+// TestIdleFileKeepsItsError: a write-back error of unsynced data survives the close of its
+// descriptor: the next Sync returns it, once.
 func TestIdleFileKeepsItsError(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -178,7 +178,7 @@ func TestIdleFileKeepsItsError(t *testing.T) {
 	})
 }
 
-// TestFlushHasAnEnd: more files at rest than may wait to be synced lose nothing.
+// TestFlushHasAnEnd: idle files beyond the queue's bound lose no data.
 func TestFlushHasAnEnd(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -221,8 +221,8 @@ func TestRemovedFileIsNotSynced(t *testing.T) {
 	}
 }
 
-// TestRemovedFileIsClosed: one that is open is closed with its last name, also where it is known
-// without being opened once more, so that its space comes back.
+// TestRemovedFileIsClosed: an open file is closed when its last name is removed, so that its space
+// is freed, also if the removal finds the file by its cached generation.
 func TestRemovedFileIsClosed(t *testing.T) {
 	for what, remove := range map[string]func(f *FS) error{
 		"remove":      func(f *FS) error { return f.Remove(me, f.Root(), "file") },

@@ -16,7 +16,7 @@ import (
 //   - The writer, with its groups, decides whether a file's set-id bits are cleared.
 //   - Blocks reserved for root, and limits that exempt root (quotas), depend on the effective user
 //     and on capabilities. The group for which ext4 can reserve blocks (resgid) is not supported.
-//   - Without either the writer makes no difference.
+//   - If neither applies, the writer makes no difference.
 func (f *FS) actWriter(n *node, c *nfsserver.Cred) (cred.Acting, error) {
 	if n.grants.setID.Load() {
 		return f.creds.Act(c)

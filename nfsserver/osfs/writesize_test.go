@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// On a file system of this machine it is a piece; all where each call is on the disk before it
-// returns, or where a call may be one over a network.
+// On a local file system one call writes a piece. It writes everything if each call waits for the
+// disk, or if the file system may be on a network.
 func TestMostAtOnce(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mount")
 	for options, want := range map[string]int{"rw": writePiece, "sync": math.MaxInt} {
