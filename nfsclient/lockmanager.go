@@ -36,9 +36,9 @@ var lockProcs = func() (p [nlm4.ProcGrantedRes + 1]transport.Proc) {
 	return p
 }()
 
-// lockSearch is the pause after a failed search. lockSearchMost bounds the answers of rpcbind and
-// the lock manager, and their start after a restart of the server; after a restart the client asks
-// every lockSearchEvery.
+// lockSearch is the pause after a failed search. lockSearchMost bounds the wait for the answers of
+// rpcbind and the lock manager, and for their start after a restart of the server. Meanwhile the
+// client asks every lockSearchEvery.
 const (
 	lockSearch      = 5 * time.Second
 	lockSearchMost  = 15 * time.Second

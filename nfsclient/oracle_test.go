@@ -126,7 +126,8 @@ var oracleOps = []oracleOp{
 		func(ctx context.Context, f *nfsclient.FS, p string) error { return errOf(f.Sub(ctx, p)) }},
 }
 
-// A pathPair is served by nfs and, as another directory of the same tree, by the kernel.
+// A pathPair has two equal trees: the served one is the export under test, the local one is for the
+// kernel.
 type pathPair struct { // on disk; its directory nfs is the FS's export
 	t     *testing.T
 	base  string // on disk; the FS has the directory nfs of it as its export

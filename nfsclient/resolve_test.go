@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serveAt serves MOUNT and NFS on an address and port; whose counts the calls.
+// serveAt serves MOUNT and NFS on an address and port, and counts the calls in whose.
 func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	t.Helper()
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { whose.Add(1); return nil }}

@@ -137,7 +137,7 @@ func (c *Client) AsAuth(f oncrpc.Flavor, auth *transport.Auth, cred transport.Cr
 
 // WithFlavors returns the Client for an export with a list of flavors from MNT: the first in the
 // server's order that Options.Sec allows and this client can use, as Linux does. A server without a
-// list takes AUTH_SYS. AUTH_NONE in the list means that the server does not mind.
+// list takes AUTH_SYS. AUTH_NONE in the list means that the server accepts any flavor.
 func (c *Client) WithFlavors(dir string, list []uint32) (*Client, error) {
 	if c.flavor != oncrpc.FlavorSys {
 		return c, nil // the caller has set credentials of another flavor

@@ -62,9 +62,9 @@ func (c *Client) tcpPort() int {
 	return n
 }
 
-// ServerAddress returns the server's address without a port, in the kernel's form: the kernel's
-// form is unique, because IPv6 addresses have many spellings. With several servers it is the last
-// server used for calls, not one being tried.
+// ServerAddress returns the server's address without a port, in the kernel's spelling, because an
+// IPv6 address has several. With several servers it is the last server used for calls, not one
+// being tried.
 func (c *Client) ServerAddress() string {
 	host := c.server.address()
 	if g := c.group(); g != nil {
