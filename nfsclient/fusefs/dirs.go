@@ -28,8 +28,8 @@ type listing struct {
 	at      nfsclient.DirPage // the end of page, where the next page begins
 	from    uint64            // the cookie before page's first entry
 	sent    stamp             // when page was requested
-	content uint64            // the directory's content and names then: later changes
-	names   uint64            // mark entries as outdated
+	content uint64            // n.content at sent: different now if others have changed names
+	names   uint64            // n.names at sent: different now if we have changed names
 }
 
 // A dirEntry is one entry of a page.

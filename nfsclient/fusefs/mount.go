@@ -24,8 +24,8 @@ import (
 // Requests to the kernel.
 const (
 	maxRequest    = 1 << 20 // bytes of one READ or WRITE
-	maxBackground = 256     // asynchronous requests (read-ahead, direct I/O): upper bound,
-	minBackground = 16      // lower bound; see background
+	maxBackground = 256     // most asynchronous requests (read-ahead, direct I/O)
+	minBackground = 16      // least of them; see background
 	readAhead     = 2 << 20 // bytes of kernel read-ahead, if we may set it
 
 	// Capabilities that are off unless requested. Writes stay write-through: with a write-back

@@ -31,7 +31,7 @@ type Options struct {
 	Source string
 
 	ReadOnly   bool
-	AllowOther bool // users other than the mount's may use it
+	AllowOther bool // users other than the mounting one may use the mount
 
 	// DefaultPermissions makes the kernel check permission bits in addition to the server.
 	DefaultPermissions bool
@@ -94,7 +94,7 @@ type Options struct {
 
 	// Kerberos returns the credentials of a local user's calls. Mounts with Kerberos
 	// (nfsclient.Client.Kerberos) need it, and others do not use it. It must not block: the calls
-	// fetch the tickets, and a call of a user without a ticket fails with the error of that.
+	// fetch the tickets. If that fails, the call fails with the same error.
 	Kerberos func(uid uint32) *transport.Auth
 
 	// FuseOptions are further mount options: nosuid, nodev, noexec, noatime, …

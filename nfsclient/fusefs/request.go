@@ -30,7 +30,7 @@ type request struct {
 	who    *caller
 	cancel <-chan struct{} // closed at the first signal, and when the connection is gone
 	done   chan struct{}   // closed when the operation has to end
-	pid    uint32          // 0: not seen
+	pid    uint32          // 0: /proc does not show the process
 	signal time.Time       // guarded by requests.mu: when poll first found a signal
 	ended  bool            // guarded by requests.mu: done is closed
 	at     int             // guarded by requests.mu: index in requests.inFlight
