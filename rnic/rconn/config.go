@@ -17,8 +17,8 @@ type Config struct {
 	Device *rnic.Device
 
 	// Ring is the size in bytes of the memory filled by the peer between two calls of Read: 4 KiB
-	// to 1 GiB, rounded up to a power of two. 0: 1 MiB. Pages never touched take no physical
-	// memory.
+	// to 1 GiB, rounded up to a power of two. 0: 4 MiB. Pages never touched take no physical
+	// memory. With 1 MiB a stream between two processes on the same CPUs has 3/4 the rate.
 	Ring int
 
 	// Linger is how long Close waits for the peer to have all written bytes. It also limits the
@@ -31,9 +31,10 @@ type Config struct {
 
 // Defaults, and the sizes that are not configurable.
 const (
-	// defaultRing is the default ring size in bytes. 1 MiB: while half is announced, the peer still
-	// has the other half to fill.
-	defaultRing = 1 << 20
+	// defaultRing is the default ring size in bytes. 4 MiB: while one half is announced, the peer
+	// fills the other, which takes longer than to wake a sleeping thread at each end. A TCP socket
+	// may have as much.
+	defaultRing = 4 << 20
 
 	// defaultLinger is the default time for Close.
 	defaultLinger = 5 * time.Second

@@ -38,7 +38,6 @@ type Conn struct {
 	readWake, writeWake chan struct{}
 	readWaits           atomic.Bool // a Read waits for a message; written under mu
 	writeWaits          atomic.Bool // a Write waits for the peer's ring; written under mu
-	wrote               atomic.Bool // something was written since a Read last waited
 
 	mu      sync.Mutex
 	flow    flow  // guarded by mu

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/rnic"
+	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
@@ -315,4 +316,24 @@ func TestDialRefused(t *testing.T) {
 			t.Errorf("Dial: %v, want %v", err, context.Canceled)
 		}
 	})
+}
+
+// TestReadReceives: a Read that waits receives itself, even if its side has never written.
+func TestReadReceives(t *testing.T) {
+	l, cfg := listen(t, iwarp.Name, Config{})
+	x, y := join(t, l, cfg)
+	next := make(chan struct{})
+	go func() {
+		for range next {
+			if _, err := x.Write([]byte{1}); err != nil {
+				return
+			}
+		}
+	}()
+	defer close(next)
+	for b := make([]byte, 1); cfg.Device.Mechanisms()["caller_receive"].Won == 0; {
+		next <- struct{}{}
+		_, err := y.Read(b)
+		must.Succeed(t, err)
+	}
 }

@@ -44,7 +44,8 @@ package rconn
 //
 // A small Write is copied to the stage, a large one stays in the caller's memory. Pieces are posted
 // as far as the peer's ring has room. The peer's handler records the bytes and wakes a Read, which
-// copies them from the ring.
+// copies them from the ring. A Read that waits receives and runs the handler itself, if the
+// provider permits it.
 //
 // # Trust
 //

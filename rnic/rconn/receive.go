@@ -164,11 +164,11 @@ func (c *Conn) consumed(n int) {
 	}
 }
 
-// awaitMessage waits until a message, the deadline or the connection's end wakes Read. After a
-// Write the next message is probably its answer: Read then polls. A deadline cannot interrupt
-// polling, so with a deadline Read sleeps.
+// awaitMessage waits until a message, the deadline or the connection's end wakes Read. Read then
+// receives itself, so no other goroutine has to wake it, and the bytes are in the CPU's cache. A
+// deadline cannot interrupt that, so with a deadline Read sleeps.
 func (c *Conn) awaitMessage() {
-	if c.wrote.Swap(false) && !c.readDeadline.pending() {
+	if !c.readDeadline.pending() {
 		c.qp.PollUntil(c.answered)
 	}
 	if c.readWaits.Load() {

@@ -199,7 +199,6 @@ func (c *Conn) writeSome(b []byte, direct bool) (n int, blocked blocker, err err
 	}
 	m := c.flow.sendData(n, c.immediate)
 	c.mu.Unlock()
-	c.wrote.Store(true)
 	return n, onNothing, c.postData(b[:n], offset, &m, direct)
 }
 
