@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// How long a user's groups are cached; how long a missing user or a failed lookup is cached; how
-// long a call waits for a directory service; and the most cached users.
 const (
-	groupsAge   = time.Minute
-	groupsRetry = 5 * time.Second
-	groupsWait  = 5 * time.Second
-	groupsMost  = 4096
+	groupsAge   = time.Minute     // how long a user's groups are cached
+	groupsRetry = 5 * time.Second // how long a missing user or a failed lookup is cached
+	groupsWait  = 5 * time.Second // how long a call waits for a directory service
+	groupsMost  = 4096            // the most cached users
 	// groupsAtOnce bounds concurrent lookups: each may need a process or a directory service's
 	// answer, and remote callers choose the users.
 	groupsAtOnce = 8

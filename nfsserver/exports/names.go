@@ -12,17 +12,15 @@ import (
 	"time"
 )
 
-// How long a result is used; how long a failed one is; how long an old one is used while the name
-// service does not answer; how long a look-up may take; and bounds: results for each table, and
-// concurrent look-ups for each. Clients choose the addresses, and their name servers may be slow.
+// Limits of look-ups. Clients choose the addresses, and their name servers may be slow.
 const (
-	nameAge     = time.Minute
-	failedAge   = 10 * time.Second
-	staleAge    = 10 * time.Minute
-	lookupWait  = 5 * time.Second
-	mostNames   = 4096
-	lookupsMost = 16
-	namesMost   = 8 // for one address
+	nameAge     = time.Minute      // how long a result is used
+	failedAge   = 10 * time.Second // the wait after a failed look-up
+	staleAge    = 10 * time.Minute // how long an old result is used while look-ups fail
+	lookupWait  = 5 * time.Second  // how long a look-up may take
+	mostNames   = 4096             // results in a table
+	lookupsMost = 16               // concurrent look-ups for a table
+	namesMost   = 8                // names of an address
 )
 
 // A Lookup is a name service; net.Resolver is one.

@@ -45,7 +45,7 @@ type Security struct {
 	CertUID, CertGID uint32
 }
 
-// secWord is the subject of option sec=, the only one allowed several times in a list.
+// secWord is field about of option sec=, the only one allowed several times in a list.
 const secWord = "sec"
 
 // flavorNames are the words of sec=.
@@ -75,9 +75,9 @@ type flavorList struct {
 	list [5]FlavorAccess // one for each of flavorNames
 	n    uint8           // 0: no sec=
 
-	// While a list of options is parsed: the words Access apply to the entries from here on.
+	// While a list of options is parsed: its options of Access apply to list[from:n].
 	from uint8
-	own  bool // a sec= of this list has begun, so the words Access leave Options.Access alone
+	own  bool // a sec= of this list was read, so its options of Access leave Options.Access alone
 }
 
 // Flavors returns the flavors of sec= in order of preference; nil without sec=, which stands for

@@ -63,7 +63,7 @@ type tree struct {
 
 func (t *tree) has(h Habit) bool { return slices.Contains(t.habits, h) }
 
-// attrs returns attributes for new objects.
+// mode returns attributes with mode m, for new objects.
 func mode(m uint32) *nfsserver.SetAttr { return &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: m} }
 
 // ok ends the test if err is not nil.

@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// How long an identity is used; how long a principal without a user stays without; how long a
-// caller waits for a directory service; and bounds: cached principals, and concurrent look-ups.
-// Callers choose the principals, within their realms.
+// Limits of look-ups. Callers choose the principals, within their realms.
 const (
-	identityAge   = time.Minute
-	unknownAge    = 5 * time.Second
-	lookupWait    = 5 * time.Second
-	mostCached    = 4096
-	lookupsMost   = 8
-	evictionTries = 8
+	identityAge   = time.Minute     // how long an identity is used
+	unknownAge    = 5 * time.Second // how long a principal without a user stays without
+	lookupWait    = 5 * time.Second // how long a caller waits for a directory service
+	mostCached    = 4096            // cached principals
+	lookupsMost   = 8               // concurrent look-ups
+	evictionTries = 8               // makeRoom gives up after more running look-ups
 )
 
 // ErrSlow means that the user database has not answered in time.

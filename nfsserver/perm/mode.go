@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// dropsSetgid reports whether a change by c clears the set-group-id bit: of an object that its
-// group may execute, or of one with a group that c is not in.
+// dropsSetgid reports whether a change by c clears an object's set-group-id bit: it does if the
+// group may execute the object, or if c is not in the group.
 func dropsSetgid(c *nfsserver.Cred, a *nfsserver.Attr) bool {
 	return a.Mode&0o010 != 0 || !hasGroup(c, a.GID)
 }
@@ -48,7 +48,8 @@ func chmoded(c *nfsserver.Cred, mode, gid uint32) uint32 {
 	return mode & nfsserver.ModeAll
 }
 
-// SettleMode adds to s, which c may set on an object with attributes a, the mode after the change.
+// SettleMode adds to s the mode that an object with attributes a has after c set s. The caller has
+// checked that c may set s.
 func SettleMode(c *nfsserver.Cred, a nfsserver.Attr, s *nfsserver.SetAttr) {
 	gid := a.GID
 	if s.Has(nfsserver.SetGID) {

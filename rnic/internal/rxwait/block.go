@@ -29,8 +29,8 @@ type Blocker struct {
 	most        limit         // of spinning; set once
 	in          *Inputs       // of the receivers beside this one; set once
 	fd          int           // the descriptor of the current block
-	pfd         unix.PollFd   // memory for the ppoll call
-	time        unix.Timespec // the same
+	pfd         unix.PollFd   // memory for ppoll's descriptor
+	time        unix.Timespec // memory for ppoll's timeout
 	own         uint64        // inputs of this receiver
 	others      uint64        // small inputs of other receivers, when may last counted them
 	large       uint64        // large inputs, when soon last counted them
@@ -42,7 +42,7 @@ type Blocker struct {
 }
 
 // Inputs counts the inputs of receivers with a Blocker. A Device owns it.
-type Inputs struct{ Small, Large atomic.Uint64 } // without large transfers, and theirs
+type Inputs struct{ Small, Large atomic.Uint64 } // Large: of large transfers
 
 // AddTo implements tally.Source. A block is won if input came soon, a yield spin if input came
 // during the spin, and a mask if the poller's entry can be changed.
