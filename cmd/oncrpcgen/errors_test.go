@@ -77,6 +77,8 @@ var refused = []struct{ text, want string }{
 	// types
 	{"struct s { t a; };", "a.x:1:12: there is no type t"},
 	{"typedef a b; typedef b a;", "a.x:1:11: b is another name for itself"},
+	{"typedef a *b; typedef b a;", "a.x:1:12: b is another name for itself"},
+	{"typedef a *a;", "a.x:1:12: a is another name for itself"},
 	{"typedef a a;", "a.x:1:11: typedef of a to itself"},
 	{"struct s { int n; s again; };", "a.x:1:8: s contains itself: use a pointer"},
 	{"struct s { opaque nothing[0]; }; struct t { s list<>; };", "a.x:1:47: a list of elements without bytes"},

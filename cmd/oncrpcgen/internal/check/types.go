@@ -70,7 +70,7 @@ func (c *checker) named(name string, at syntax.Pos) *Type {
 			t.Kind = Named
 		}
 	}
-	for slow := t.Elem; slow.Kind == Alias && slow.Elem != nil; slow = slow.Elem {
+	for slow := t.Elem; (slow.Kind == Alias || slow.Kind == Optional) && slow.Elem != nil; slow = slow.Elem {
 		if slow == t {
 			c.fail(d.Name.Pos, "%s is another name for itself", name)
 			t.Kind, t.Elem = Int, nil
