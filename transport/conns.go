@@ -73,9 +73,13 @@ func hostPrefix(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
+// HostOf returns the host of a peer: its IPv4 address, or the /64 of its IPv6 address. Peers in
+// networks without addresses have an invalid one, and count as one host.
+func HostOf(remote net.Addr) netip.Prefix { return hostPrefix(addrOf(remote)) }
+
 // host returns remote's host, or an unshared one if the network has no addresses.
 func (s *Server) host(remote net.Addr) *host {
-	prefix := hostPrefix(addrOf(remote))
+	prefix := HostOf(remote)
 	if !prefix.IsValid() {
 		return &host{}
 	}

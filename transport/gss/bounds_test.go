@@ -117,7 +117,7 @@ func TestFullTable(t *testing.T) {
 		tb.add(newContext(1<<21+i), six(i+1), now)
 	}
 	checkTable(t, &tb)
-	if h := tb.hosts[hostOf(six(1))]; h.list.Len() < 15 || len(tb.hosts) != 6 {
+	if h := tb.hosts[transport.HostOf(six(1))]; h.list.Len() < 15 || len(tb.hosts) != 6 {
 		t.Errorf("a /64 has %d contexts, and there are %d hosts, want a share and 6", h.list.Len(), len(tb.hosts))
 	}
 	if tb.remove(small) != true || tb.remove(small) != false || tb.find(small.handle[:]) != nil {

@@ -102,7 +102,7 @@ func (c *serverContext) touch(now time.Time) {
 // add adds c for a host, and makes room for it.
 func (t *table) add(c *serverContext, remote net.Addr, now time.Time) {
 	c.last.Store(now.Unix())
-	prefix := hostOf(remote)
+	prefix := transport.HostOf(remote)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now.Sub(t.swept) >= sweepEvery {
@@ -187,25 +187,6 @@ func (t *table) len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.byHandle)
-}
-
-// hostOf returns an address's host; all addresses of other networks are one host.
-func hostOf(a net.Addr) netip.Prefix {
-	const hostBits6 = 64 // as in package transport
-	var ap netip.AddrPort
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		ap = a.AddrPort()
-	case *net.UDPAddr:
-		ap = a.AddrPort()
-	}
-	addr := ap.Addr().Unmap()
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = hostBits6
-	}
-	prefix, _ := addr.Prefix(bits)
-	return prefix
 }
 
 // A hostHeap has the host with the most contexts first.
