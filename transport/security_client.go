@@ -72,15 +72,16 @@ func beginError(ctx context.Context, err error) error {
 // Program implements Control.
 func (k *outCall) Program() (prog, vers uint32) { return k.proc.Prog, k.proc.Vers }
 
-// Control implements Control with a call of its own. Nothing is retransmitted: a mechanism may
-// refuse a token that it has seen.
+// Control implements Control with a call of its own. It is not sent again, because a mechanism may
+// refuse a token that it has seen. Over UDP it ends when k would be sent again: k's next attempt
+// begins with another token.
 func (k *outCall) Control(ctx context.Context, cred []byte, args xdr.Marshaler, res xdr.Unmarshaler, maxReply int) (verf oncrpc.OpaqueAuth, err error) {
 	own := outCallPool.Get().(*outCall)
 	defer own.recycle()
 	own.xid, own.answers = k.xids.Add(1), k.answers
 	own.proc = &Proc{Prog: k.proc.Prog, Vers: k.proc.Vers, Name: "RPCSEC_GSS control"}
 	own.cred = oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorGSS, Body: cred}
-	own.args, own.res, own.maxReply = args, res, maxReply
+	own.args, own.res, own.maxReply, own.resend = args, res, maxReply, k.resend
 	own.secure.verf = &verf
 	err = own.attempt(ctx, k.secure.conn, k.secure.until)
 	return verf, err

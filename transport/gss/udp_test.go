@@ -1,5 +1,5 @@
-// RPCSEC_GSS over UDP: a retransmission has a new sequence number, and late replies to earlier
-// transmissions are ignored.
+// RPCSEC_GSS over UDP: a retransmission has a new sequence number, a lost message about a context
+// is replaced, and late replies to earlier transmissions are ignored.
 
 package gss
 
@@ -73,6 +73,54 @@ func TestRetransmissionOverUDP(t *testing.T) {
 		must.Succeed(t, c.Close())
 		if conn.replies < 3 {
 			t.Errorf("service %d: %d replies, want a reply to a retransmission", service, conn.replies)
+		}
+	}
+}
+
+// A lossyConn loses one reply.
+type lossyConn struct {
+	net.Conn
+	replies, lost int
+}
+
+func (c *lossyConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil {
+			return n, err
+		}
+		if c.replies++; c.replies != c.lost {
+			return n, nil
+		}
+	}
+}
+
+// TestLostRepliesOverUDP: a call succeeds, and runs once, whichever reply is lost: one about its
+// context, or its own.
+func TestLostRepliesOverUDP(t *testing.T) {
+	for lost := 1; lost <= 3; lost++ {
+		r := newRig(t, tcp, nil)
+		pc, err := transport.ListenUDP("127.0.0.1:0")
+		must.Succeed(t, err)
+		served := make(chan error, 1)
+		go func() { served <- r.server.ServeUDP(pc) }()
+		conn := &lossyConn{lost: lost}
+		c, err := transport.DialUDP(bg, pc.LocalAddr().String(), transport.ClientConfig{Resend: 20 * time.Millisecond, CallTimeout: transport.Hard,
+			Dial: func(ctx context.Context, network, addr string) (nc net.Conn, err error) {
+				conn.Conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+				return conn, err
+			}})
+		must.Succeed(t, err)
+		auth := r.users().Auth("alice", transport.ServiceIntegrity)
+		for want := uint32(1); want <= 2; want++ {
+			runs := words{0}
+			if err := c.CallAs(bg, auth, testProc(tCount), words{0}, runs, nil, 0); err != nil || runs[0] != want {
+				t.Errorf("reply %d is lost: result %d, %v; want %d", lost, runs[0], err, want)
+			}
+		}
+		must.Succeed(t, c.Close())
+		if conn.replies < 4 {
+			t.Errorf("reply %d is lost: %d replies, want 4 or more", lost, conn.replies)
 		}
 	}
 }
