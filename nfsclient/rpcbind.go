@@ -5,6 +5,7 @@ package nfsclient
 import (
 	"context"
 
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
@@ -20,6 +21,6 @@ func (c *Client) getPortAt(ctx context.Context, host string, prog, vers uint32) 
 		return 0, err
 	}
 	defer conn.Close()
-	port, err := conn.PortOf(ctx, prog, vers)
+	port, err := portmap.New(conn, "tcp").Port(ctx, prog, vers)
 	return int(port), err
 }

@@ -1,15 +1,12 @@
-// A service on several servers: the server that a Client uses, the server that sent a reply, and
-// port mapper lookups.
+// A service on several servers: the server that a Client uses, and the server that sent a reply.
 
 package transport
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
-	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
 // Moves follows a service between addresses ("host:port"), on the same server or another.
@@ -105,19 +102,4 @@ func (c *Client) Leave(addr string, why error) {
 		}
 		c.redial()
 	}
-}
-
-var getPortProc = Proc{Prog: rpcbind.Program, Vers: rpcbind.Version, Proc: rpcbind.ProcGetport, Name: "PMAPPROC_GETPORT", MaxReply: 4}
-
-// PortOf asks the port mapper that c is connected to for a program's TCP port (RFC 1833 §3.2,
-// version 2).
-func (c *Client) PortOf(ctx context.Context, prog, vers uint32) (uint16, error) {
-	var res rpcbind.PortRes
-	if err := c.Call(ctx, &getPortProc, &rpcbind.Mapping{Prog: prog, Vers: vers, Prot: rpcbind.TCP}, &res, nil, 0); err != nil {
-		return 0, err
-	}
-	if res.Port == 0 || res.Port > 65535 {
-		return 0, fmt.Errorf("program %d version %d is not registered", prog, vers)
-	}
-	return uint16(res.Port), nil
 }

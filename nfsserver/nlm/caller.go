@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
@@ -187,7 +188,7 @@ func (s *Service) askPort(ctx context.Context, addr netip.Addr, prog, vers uint3
 		return 0, err
 	}
 	defer c.Close()
-	return c.PortOf(ctx, prog, vers)
+	return portmap.New(c, "tcp").Port(ctx, prog, vers)
 }
 
 // send makes one call and waits for its reply.

@@ -118,7 +118,7 @@ var wallClock = map[string]string{
 	"nfsserver/juicefs/repeats.go":    "several servers of a volume identify one another's calls by it",
 	"nfsserver/nlm/monitor.go":        "a number that is larger than that of the last start, for a file that was lost",
 	"nfsserver/osfs/read.go":          "the time of access, as the kernel compares it: one that is wrong costs a thread",
-	"nfsserver/portmap/programs.go":   "GETTIME says it",
+	"transport/portmap/programs.go":   "GETTIME says it",
 	"rnic/iwarp/link.go":              "a deadline that has passed, by any clock",
 	"transport/gss/client.go":         "the end of a context is that of its ticket, by the wall",
 	"transport/gss/table.go":          "a clock that is set ahead ends idle contexts early, and their clients make new ones",

@@ -69,8 +69,8 @@ var facts = []fact{
 	{"the host's name, for its principal in a keytab", "with each login", "transport/gss/krb5.TestMachinePrincipal", []string{"transport/gss/krb5/credentials.go"}},
 	{"that SELinux is on", "when a mount begins", "cmd/internal/mounter.TestFUSEOptions", []string{"cmd/internal/mounter/request.go"}},
 	{"the system call that a program waits in", "with each call of it that may have to be ended", "nfsclient/fusefs.TestSpecialFilesAreForThoseWithRights", []string{"nfsclient/fusefs/special.go"}},
-	{"networks for broadcasts", "with each call of BroadcastAddrs", "nfsserver/portmap.TestBroadcastByRpcbind", []string{"transport/broadcast.go"}},
-	{"the address of a port mapper's host", "with each Dial", "nfsserver/portmap.TestMapperWithRpcbind", []string{"nfsserver/portmap/mapper.go"}},
+	{"networks for broadcasts", "with each call of BroadcastAddrs", "transport/portmap.TestBroadcastByRpcbind", []string{"transport/broadcast.go"}},
+	{"the address of a port mapper's host", "with each Dial", "transport/portmap.TestMapperWithRpcbind", []string{"transport/portmap/mapper.go"}},
 	{"the kernel's read-ahead", "when a mount begins", "test/mount.TestFigures", []string{"nfsclient/fusefs/mount.go"}},
 }
 

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"

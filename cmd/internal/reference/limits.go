@@ -75,7 +75,7 @@ var limits = []struct {
 		{"host names that are remembered for the exports file", "nfsserver/exports", "mostNames", ""},
 		{"time that a host name is remembered", "nfsserver/exports", "nameAge", "ns"},
 		{"time that a host name without an answer is remembered", "nfsserver/exports", "failedAge", "ns"},
-		{"registrations of `--rpcbind serve`", "nfsserver/portmap", "maxRows", ""},
+		{"registrations of `--rpcbind serve`", "transport/portmap", "maxRows", ""},
 	}},
 }
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/logto"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/rpcrdma/mem"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/test/machine"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"

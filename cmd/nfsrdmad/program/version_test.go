@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
 	"github.com/nfsrdma/nfsrdma/nfsserver/nlm"
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 )
 
 // TestVersionListsPrograms: each program that is served is in the list with its versions, each in

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 

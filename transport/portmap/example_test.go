@@ -10,8 +10,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nfsrdma/nfsrdma/nfsserver/portmap"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 

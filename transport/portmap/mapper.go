@@ -31,7 +31,7 @@ var (
 type Mapper struct {
 	c    *transport.Client
 	net  string        // "tcp", "udp" or "unix"
-	host netip.Addr    // the port mapper's; invalid for "unix"
+	host netip.Addr    // the port mapper's; invalid for "unix", and if only its name is known
 	vers atomic.Uint32 // to use
 }
 
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, network, addr string, cfg transport.ClientConfig)
 	if err != nil {
 		return nil, err
 	}
-	return newMapper(c, network, ips[0].Unmap()), nil
+	return New(c, network), nil
 }
 
 // DialLocal connects to this machine's port mapper: by rpcbind's socket, which identifies this
@@ -74,7 +74,7 @@ func dialLocal(ctx context.Context, socket string) (*Mapper, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if c, err := transport.DialTCP(ctx, socket, bySocket); err == nil {
-		return newMapper(c, "unix", netip.Addr{}), nil
+		return New(c, "unix"), nil
 	}
 	m, err := Dial(ctx, "tcp", "127.0.0.1", cfg)
 	if err != nil {
@@ -83,8 +83,13 @@ func dialLocal(ctx context.Context, socket string) (*Mapper, error) {
 	return m, nil
 }
 
-func newMapper(c *transport.Client, network string, host netip.Addr) *Mapper {
-	m := &Mapper{c: c, net: network, host: host}
+// New returns a Mapper that calls by c, which is connected to a port mapper over network, "tcp" or
+// "udp". Close of the Mapper closes c.
+func New(c *transport.Client, network string) *Mapper {
+	m := &Mapper{c: c, net: network}
+	if at, err := netip.ParseAddrPort(c.Addr()); err == nil {
+		m.host = at.Addr()
+	}
 	m.vers.Store(rpcbind.Version4)
 	return m
 }
@@ -123,7 +128,23 @@ func (m *Mapper) Addr(ctx context.Context, prog, vers uint32, netid string) (at 
 	return at, nil
 }
 
-// netid is the transport of the Mapper's own calls.
+// Port returns the port of a program over the transport of the Mapper's own calls, at the same
+// host. The error is ErrNotRegistered if there is none. Over IPv6, that of a program which is
+// registered for IPv4 alone is better than none.
+func (m *Mapper) Port(ctx context.Context, prog, vers uint32) (uint16, error) {
+	at, err := m.Addr(ctx, prog, vers, m.netid())
+	if !errors.Is(err, ErrNotRegistered) {
+		return at.Port(), err
+	}
+	// GETPORT's transports have no address family.
+	if at, failed := m.getport(ctx, &rpcbind.Binding{Prog: prog, Vers: vers, Netid: m.net}); failed == nil && at.Port() != 0 {
+		return at.Port(), nil
+	}
+	return 0, err
+}
+
+// netid is the transport of the Mapper's own calls. Without the host's address it can be wrong by
+// the 6 at its end, which GETADDR ignores.
 func (m *Mapper) netid() string {
 	if m.host.Is6() {
 		return m.net + "6"

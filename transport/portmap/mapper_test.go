@@ -85,6 +85,14 @@ func wantAddr(t *testing.T, m *Mapper, netid, want string) {
 	}
 }
 
+// wantPort fails unless the program has that port over the Mapper's own transport.
+func wantPort(t *testing.T, m *Mapper, want uint16) {
+	t.Helper()
+	if port, err := m.Port(context.Background(), addProg, addVers); err != nil || port != want {
+		t.Errorf("over %s at %v, version %d: port %d, %v; want %d", m.net, m.host, m.vers.Load(), port, err, want)
+	}
+}
+
 // TestMapperWithRpcbind: Debian's rpcbind takes, returns and forgets registrations, by each version
 // and over each transport; its rpcinfo finds and calls our server over UDP.
 func TestMapperWithRpcbind(t *testing.T) {
@@ -114,6 +122,7 @@ func TestMapperWithRpcbind(t *testing.T) {
 	}{
 		{"udp", "127.0.0.1", 4, v4, v4, port.String()}, {"udp", "127.0.0.1", 3, v4, v4, port.String()}, {"udp", "127.0.0.1:111", 2, v4, v4, ""},
 		{"tcp", "127.0.0.1", 4, v4, v4, port.String()}, {"tcp", "127.0.0.1:111", 2, v4, v4, ""},
+		{"tcp", "::1", 2, "0.0.0.0:" + v4[10:], "0.0.0.0:" + v4[10:], ""},
 		{"udp", "::1", 4, "0.0.0.0:" + v4[10:], "0.0.0.0:" + v4[10:], v6}, {"tcp", "[::1]:111", 3, "0.0.0.0:" + v4[10:], "0.0.0.0:" + v4[10:], v6},
 	} {
 		m, err := Dial(ctx, c.network, c.addr, transport.ClientConfig{})
@@ -123,7 +132,20 @@ func TestMapperWithRpcbind(t *testing.T) {
 		wantAddr(t, m, "tcp", c.tcp)
 		wantAddr(t, m, "udp6", c.udp6)
 		wantAddr(t, m, "rdma", "")
+		wantPort(t, m, at.Port())
 		m.Close()
+	}
+	byName, err := transport.DialTCP(ctx, "localhost:111", transport.ClientConfig{})
+	must.Succeed(t, err)
+	defer byName.Close()
+	wantPort(t, New(byName, "tcp"), at.Port())
+	must.Succeed(t, local.Unset(ctx, &all[3]))
+	six, err := Dial(ctx, "tcp", "::1", transport.ClientConfig{})
+	must.Succeed(t, err)
+	defer six.Close()
+	wantPort(t, six, at.Port())
+	if port, err := six.Port(ctx, addProg+1, addVers); !errors.Is(err, ErrNotRegistered) {
+		t.Errorf("a program that is not there: port %d, %v; want %v", port, err, ErrNotRegistered)
 	}
 	out, err := exec.Command("rpcinfo", "-T", "udp", "127.0.0.1", "536873490", "7").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "ready and waiting") {
