@@ -128,9 +128,9 @@ var oracleOps = []oracleOp{
 
 // A pathPair has two equal trees: the served one is the export under test, the local one is for the
 // kernel.
-type pathPair struct { // on disk; its directory nfs is the FS's export
+type pathPair struct {
 	t     *testing.T
-	base  string // on disk; the FS has the directory nfs of it as its export
+	base  string // a local directory; its directory nfs is the export of fsys
 	fsys  *nfsclient.FS
 	turns int
 

@@ -49,13 +49,13 @@ func (h connServer) used(ip string) *fakeConn {
 	return c
 }
 
-func newHall(t *testing.T, all, each int) connServer {
+func newConnServer(t *testing.T, all, each int) connServer {
 	return connServer{t, NewServer(ServerConfig{MaxConns: all, MaxConnsPerHost: each})}
 }
 
 // A host that fills its share displaces only its own connections.
 func TestMaxConnsPerHost(t *testing.T) {
-	h := newHall(t, 100, 3)
+	h := newConnServer(t, 100, 3)
 	other := h.enter("192.0.2.1")
 	first := h.used("192.0.2.2")
 	second, third := h.enter("192.0.2.2"), h.enter("192.0.2.2")
@@ -89,13 +89,13 @@ func TestHosts(t *testing.T) {
 		{"2001:db8::1", "2001:db8::ffff:1", true},
 		{"2001:db8::1", "2001:db8:0:1::1", false},
 	} {
-		h := newHall(t, 100, 1)
+		h := newConnServer(t, 100, 1)
 		h.used(c.a)
 		if refused := h.enter(c.b) == nil; refused != c.same {
 			t.Errorf("%s and %s are one host: %t", c.a, c.b, refused)
 		}
 	}
-	h := newHall(t, 100, 1)
+	h := newConnServer(t, 100, 1)
 	for range 3 {
 		if c := (&fakeConn{}); !h.s.add(c, &net.UnixAddr{Name: "@"}) {
 			t.Error("a network without addresses has a host")
@@ -105,7 +105,7 @@ func TestHosts(t *testing.T) {
 
 // Nothing is kept about hosts without connections.
 func TestHostsAreForgotten(t *testing.T) {
-	h := newHall(t, 10, 2)
+	h := newConnServer(t, 10, 2)
 	var all []*fakeConn
 	for i := range 200 {
 		if c := h.enter(fmt.Sprintf("192.0.2.%d", i)); c != nil {
@@ -126,7 +126,7 @@ func TestHostsAreForgotten(t *testing.T) {
 
 // A host's own scans do not postpone those through all connections.
 func TestIdlestOfHost(t *testing.T) {
-	h := newHall(t, 100, 1)
+	h := newConnServer(t, 100, 1)
 	mine, other := h.used("192.0.2.1"), h.used("192.0.2.2")
 	host, now := mine.used.host, time.Now()
 	h.s.idlest(now, host)

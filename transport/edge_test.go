@@ -248,8 +248,8 @@ func TestResultsCloseTheGate(t *testing.T) {
 // TestMinimumReadRate: a client must accept this many bytes in each interval, and no more.
 func TestMinimumReadRate(t *testing.T) {
 	c := unserved(t, ServerConfig{})
-	if !c.keepWriting(leastTaken) || c.keepWriting(leastTaken-1) {
-		t.Error("another number of bytes")
+	if enough, less := c.keepWriting(leastTaken), c.keepWriting(leastTaken-1); !enough || less {
+		t.Errorf("%d bytes are enough: %v, one less: %v; want true and false", leastTaken, enough, less)
 	}
 }
 

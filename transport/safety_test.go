@@ -106,7 +106,7 @@ func TestLongerArgumentsAreAnotherCall(t *testing.T) {
 
 // TestNoRoomWhileClosing: while many connections are already leaving, a new one displaces none.
 func TestNoRoomWhileClosing(t *testing.T) {
-	h := newHall(t, 64, 64)
+	h := newConnServer(t, 64, 64)
 	for range 64 {
 		h.enter("192.0.2.1")
 	}
@@ -121,7 +121,7 @@ func TestNoRoomWhileClosing(t *testing.T) {
 	if made || !madeBefore {
 		t.Errorf("room made beside %d that leave: %v, beside one less: %v", minLeaving, made, madeBefore)
 	}
-	if newHall(t, 64, 64).enter("192.0.2.1") == nil || h.enter("192.0.2.2") != nil {
+	if newConnServer(t, 64, 64).enter("192.0.2.1") == nil || h.enter("192.0.2.2") != nil {
 		t.Error("a closing server took a connection, or an open one did not")
 	}
 }
