@@ -116,7 +116,7 @@ func (a *Acceptor) accept(q apReq) (*Context, []byte, error) {
 	}
 	session, err := newKey(ticket.key.enctype, ticket.key.value)
 	if err != nil || q.authenticator.enctype != session.et.id {
-		return nil, nil, because(gss.ReasonUnsupported, krbError(gss.Failure, apBadIntegrity, "session key: %s is not supported", EnctypeName(ticket.key.enctype)))
+		return nil, nil, because(gss.ReasonUnsupported, krbError(gss.Failure, CodeIntegrity, "session key: %s is not supported", EnctypeName(ticket.key.enctype)))
 	}
 	id := replayOf(q.authenticator.cipher) // decrypting changes the bytes
 	auth, err := openAuthenticator(session, q.authenticator.cipher)
@@ -141,20 +141,12 @@ func (a *Acceptor) openTicket(q apReq) (part ticketPart, realm string, err error
 	entries := a.keys.current()
 	for {
 		p, realm, tried := tryKeys(entries, q)
-		if tried == 0 {
-			var again bool
-			if entries, again = a.keys.reread(); again {
-				continue
-			}
-			return ticketPart{}, "", krbError(majorNoCred, a.whyNoKey(q), "the keytab has no key for %s, version %d, %s",
-				q.service, q.ticket.kvno, EnctypeName(q.ticket.enctype))
-		}
 		if p == nil {
 			var again bool
 			if entries, again = a.keys.reread(); again {
 				continue
 			}
-			return ticketPart{}, "", because(gss.ReasonKey, krbError(gss.Failure, apBadIntegrity, "no key of the keytab opens the ticket for %s", q.service))
+			return ticketPart{}, "", a.noKey(q, tried)
 		}
 		part, err := parseTicketPart(p)
 		if err != nil {
@@ -191,14 +183,35 @@ func sameVersion(entry, ticket uint32) bool {
 	return ticket == 0 || entry == ticket || entry < 256 && entry == ticket&0xff
 }
 
-// whyNoKey returns the error code for a missing version of a key, or for a missing key.
-func (a *Acceptor) whyNoKey(q apReq) int32 {
+// noKey returns the error for a ticket that no key opens, with the cure. tried counts the keys of
+// the ticket's enctype and version.
+func (a *Acceptor) noKey(q apReq, tried int) error {
+	file := a.keys.path
+	var named, same bool // the keytab has keys of the service, and of the ticket's enctype
+	var newest uint32
 	for _, e := range a.keys.current() {
-		if e.Enctype == q.ticket.enctype {
-			return apBadKeyVersion
+		if e.name.same(q.service) {
+			named, same = true, same || e.Enctype == q.ticket.enctype
+			newest = max(newest, e.Version)
 		}
 	}
-	return apNoKey
+	switch {
+	case !a.keys.wants(q.service):
+		return krbError(majorNoCred, CodeNoKey, "the ticket is for %s, and this server takes those for %s alone", q.service, a.keys.wanted())
+	case !named:
+		return krbError(majorNoCred, CodeNoKey, "the keytab %s has no key of %s: add it by kadmin (ktadd -k %[1]s); klist -ke %[1]s lists the keys", file, q.service)
+	case !same:
+		return krbError(majorNoCred, CodeNoKey, "the keytab %s has no key of %s for %s: extract one by kadmin (ktadd -k %[1]s); klist -ke %[1]s lists the keys",
+			file, q.service, EnctypeName(q.ticket.enctype))
+	case tried > 0:
+		return because(gss.ReasonKey, krbError(gss.Failure, CodeIntegrity,
+			"the keytab %s has another key of %s, version %d, than the KDC: extract it again by kadmin (ktadd -k %[1]s)", file, q.service, q.ticket.kvno))
+	case q.ticket.kvno < newest:
+		return krbError(majorNoCred, CodeKeyVersion, "the ticket for %s is of version %d, and the keytab %s has the later one %d: get a new ticket by kinit at the client",
+			q.service, q.ticket.kvno, file, newest)
+	}
+	return krbError(majorNoCred, CodeKeyVersion, "the ticket for %s is of version %d, and the keytab %s has the older one %d: extract the key again by kadmin (ktadd -k %[3]s); klist -ke %[3]s lists the keys",
+		q.service, q.ticket.kvno, file, newest)
 }
 
 // checkTicket checks the ticket's times, flags, and path to this service's realm.
@@ -217,7 +230,7 @@ func (a *Acceptor) checkTicket(t ticketPart, realm string, now time.Time) error 
 func openAuthenticator(session key, cipher []byte) (authenticator, error) {
 	plain, err := newSealKey(session, usageAuthenticator).open(cipher)
 	if err != nil {
-		return authenticator{}, krbError(gss.Failure, apBadIntegrity, "the authenticator does not match the ticket's session key")
+		return authenticator{}, krbError(gss.Failure, CodeIntegrity, "the authenticator does not match the ticket's session key")
 	}
 	auth, err := parseAuthenticator(plain)
 	if err != nil {
@@ -232,7 +245,7 @@ func (a *Acceptor) checkAuthenticator(auth authenticator, t ticketPart, now time
 		return krbError(gss.Failure, apBadMatch, "the authenticator is of %s, the ticket of %s", auth.client, t.client)
 	}
 	if d := now.Sub(auth.at); d > a.skew || d < -a.skew {
-		return krbError(gss.Failure, apSkew, "the clock of %s differs by %v, more than %v: set both clocks by NTP", t.client, d.Round(time.Second), a.skew)
+		return krbError(gss.Failure, CodeSkew, "the clock of %s differs by %v, more than %v: set both clocks by NTP", t.client, d.Round(time.Second), a.skew)
 	}
 	if auth.checksumType != checksumGSS {
 		return krbError(gss.Failure, apInappChecksum, "the authenticator of %s has no GSS-API checksum", t.client)

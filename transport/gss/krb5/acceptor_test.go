@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,8 +62,8 @@ func TestAcceptRefuses(t *testing.T) {
 		code   int32
 		reason gss.Reason
 	}{
-		"unknown version of the key":  {func(f *forgery) { f.kvno = 4 }, majorNoCred, apBadKeyVersion, gss.ReasonKey},
-		"another key":                 {func(f *forgery) { f.serviceKey = other.value }, gss.Failure, apBadIntegrity, gss.ReasonKey},
+		"unknown version of the key":  {func(f *forgery) { f.kvno = 4 }, majorNoCred, CodeKeyVersion, gss.ReasonKey},
+		"another key":                 {func(f *forgery) { f.serviceKey = other.value }, gss.Failure, CodeIntegrity, gss.ReasonKey},
 		"user to user":                {func(f *forgery) { f.options |= optionUseSessionKey }, gss.Failure, apNoTGT, gss.ReasonUnsupported},
 		"no mutual option":            {func(f *forgery) { f.options = 0 }, gss.Failure, apGeneric, gss.ReasonUnsupported},
 		"no mutual flag":              {func(f *forgery) { f.auth.checksum = newChecksum(contextConf) }, gss.Failure, apGeneric, gss.ReasonUnsupported},
@@ -76,12 +77,12 @@ func TestAcceptRefuses(t *testing.T) {
 		"invalid ticket":              {func(f *forgery) { f.flags = ticketInvalid }, gss.Failure, apTicketNotYetValid, gss.ReasonTicketTime},
 		"unchecked realms on the way": {func(f *forgery) { f.otherRealm("X", "Y") }, gss.Failure, apIllegalTransit, gss.ReasonRealm},
 		"unchecked realms, renamed":   {func(f *forgery) { f.otherRealm("X", "Y"); f.service.realm = "X" }, gss.Failure, apIllegalTransit, gss.ReasonRealm},
-		"clock behind":                {func(f *forgery) { f.auth.at = time.Now().Add(-past) }, gss.Failure, apSkew, gss.ReasonClock},
-		"clock ahead":                 {func(f *forgery) { f.auth.at = time.Now().Add(past) }, gss.Failure, apSkew, gss.ReasonClock},
+		"clock behind":                {func(f *forgery) { f.auth.at = time.Now().Add(-past) }, gss.Failure, CodeSkew, gss.ReasonClock},
+		"clock ahead":                 {func(f *forgery) { f.auth.at = time.Now().Add(past) }, gss.Failure, CodeSkew, gss.ReasonClock},
 		"another client":              {func(f *forgery) { f.auth.client.parts = []string{"root"} }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
 		"client of another realm":     {func(f *forgery) { f.auth.client.realm = "S" }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
 		"client with more components": {func(f *forgery) { f.auth.client.parts = []string{"alice", "admin"} }, gss.Failure, apBadMatch, gss.ReasonAuthenticator},
-		"authenticator of another":    {func(f *forgery) { f.sealWith = other }, gss.Failure, apBadIntegrity, gss.ReasonAuthenticator},
+		"authenticator of another":    {func(f *forgery) { f.sealWith = other }, gss.Failure, CodeIntegrity, gss.ReasonAuthenticator},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			a, _ := testAcceptor(t, "")
@@ -106,6 +107,53 @@ func TestAcceptRefuses(t *testing.T) {
 				t.Errorf("the initiator says %v", err)
 			}
 		})
+	}
+}
+
+// TestKeytabCures: the error for a ticket that no key opens says which key is missing, and the cure
+// of that fault alone.
+func TestKeytabCures(t *testing.T) {
+	other, _ := newSubkey(enctypeOf(AES256SHA1))
+	for fault, v := range map[string]struct {
+		principal string // of the acceptor
+		break_    func(f *forgery)
+		code      int32
+		want, not string
+	}{
+		"principal absent":     {"", func(f *forgery) { f.service.parts = []string{"nfs", "else"}; f.serviceKey = other.value }, CodeNoKey, "has no key of nfs/else@R: add it by kadmin (ktadd -k ", "kinit"},
+		"principal not wanted": {"host/server", func(f *forgery) { f.serviceKey = other.value }, CodeNoKey, "for nfs/server@R, and this server takes those for host/server alone", "ktadd"},
+		"later version":        {"", func(f *forgery) { f.kvno = 4 }, CodeKeyVersion, "of version 4, and the keytab ", "kinit"},
+		"earlier version":      {"", func(f *forgery) { f.kvno = 2 }, CodeKeyVersion, "has the later one 3: get a new ticket by kinit", "ktadd"},
+		"another key":          {"", func(f *forgery) { f.serviceKey = other.value }, CodeIntegrity, "has another key of nfs/server@R, version 3, than the KDC: extract it again by kadmin (ktadd -k ", "kinit"},
+		"enctype absent":       {"", nil, CodeNoKey, "has no key of nfs/server@R for aes256-cts-hmac-sha1-96: extract one", "kinit"},
+	} {
+		a, _ := testAcceptor(t, v.principal)
+		if v.break_ == nil {
+			v.break_ = func(*forgery) {}
+			a.keys.readAt = time.Now().Add(time.Hour) // the file has the key
+			a.keys.entries = slices.DeleteFunc(a.keys.entries, func(e KeytabEntry) bool { return e.Enctype == AES256SHA1 })
+		}
+		f := newForgery(t, AES256SHA1)
+		v.break_(f)
+		_, _, err := a.Accept(f.token())
+		if got := Code(err); got != v.code {
+			t.Errorf("%s: got code %d (%v), want %d", fault, got, err, v.code)
+		}
+		if text := err.Error(); !strings.Contains(text, v.want) || strings.Contains(text, v.not) {
+			t.Errorf("%s: got %q, want %q in it, and not %q", fault, text, v.want, v.not)
+		}
+	}
+}
+
+// TestCode: only codes of Kerberos are codes.
+func TestCode(t *testing.T) {
+	for err, want := range map[error]int32{
+		nil: 0, errors.New("x"): 0, errBadMIC: 0, krbError(gss.Failure, CodeSkew, "x"): CodeSkew,
+		&gss.Error{Minor: minorBase + minorCodes}: 0, &gss.Error{Minor: minorBase + minorCodes - 1}: minorCodes - 1, &gss.Error{Minor: minorBase - 1}: 0,
+	} {
+		if got := Code(err); got != want {
+			t.Errorf("%v: got %d, want %d", err, got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package krb5
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/nfsrdma/nfsrdma/transport/gss"
@@ -17,38 +18,60 @@ const (
 
 // Error codes of Kerberos (RFC 4120 §7.5.9).
 const (
-	apBadIntegrity      = 31
 	apTicketExpired     = 32
 	apTicketNotYetValid = 33
 	apRepeat            = 34
 	apBadMatch          = 36
-	apSkew              = 37
 	apBadVersion        = 39
 	apMsgType           = 40
 	apMutualFail        = 46
-	apBadKeyVersion     = 44
-	apNoKey             = 45
 	apInappChecksum     = 50
 	apIllegalTransit    = 43
 	apGeneric           = 60
 	apNoTGT             = 67
 )
 
+// Error codes of Kerberos with a remedy of their own, as Code returns them.
+const (
+	CodeClientUnknown  = 6   // the KDC does not know the client
+	CodeServiceUnknown = 7   // the KDC does not know the service
+	CodeNoEnctype      = 14  // the KDC has no key of an enctype that both ends support
+	CodePreauthFailed  = 24  // the KDC refuses the client's key or password
+	CodeIntegrity      = 31  // a key does not open a ticket or message
+	CodeSkew           = 37  // the clocks differ too much
+	CodeKeyVersion     = 44  // the service has no key of the ticket's version
+	CodeNoKey          = 45  // the service has no key for the ticket
+	CodeNoKDC          = 156 // no KDC answers: not a code of messages, but one of MIT's library
+)
+
+// Code returns an error's code of Kerberos (RFC 4120 §7.5.9), of either end; 0: it has none.
+func Code(err error) int32 {
+	var e *gss.Error
+	if !errors.As(err, &e) || e.Minor < minorBase || e.Minor >= minorBase+minorCodes {
+		return 0
+	}
+	return int32(e.Minor - minorBase)
+}
+
 // minorBase is the number of Kerberos's error 0 in minor status codes, as MIT and Heimdal have it.
-const minorBase = 0x96c73a00
+// Each table of codes has room for minorCodes.
+const (
+	minorBase  = 0x96c73a00
+	minorCodes = 256
+)
 
 // reasons has the reasons of an acceptor's errors by code. Other codes have none.
 var reasons = map[int32]gss.Reason{
-	apBadIntegrity:      gss.ReasonAuthenticator,
+	CodeIntegrity:       gss.ReasonAuthenticator,
 	apTicketExpired:     gss.ReasonTicketTime,
 	apTicketNotYetValid: gss.ReasonTicketTime,
 	apRepeat:            gss.ReasonReplay,
 	apBadMatch:          gss.ReasonAuthenticator,
-	apSkew:              gss.ReasonClock,
+	CodeSkew:            gss.ReasonClock,
 	apBadVersion:        gss.ReasonToken,
 	apMsgType:           gss.ReasonToken,
-	apBadKeyVersion:     gss.ReasonKey,
-	apNoKey:             gss.ReasonKey,
+	CodeKeyVersion:      gss.ReasonKey,
+	CodeNoKey:           gss.ReasonKey,
 	apInappChecksum:     gss.ReasonAuthenticator,
 	apIllegalTransit:    gss.ReasonRealm,
 	apGeneric:           gss.ReasonUnsupported,

@@ -63,7 +63,7 @@ func (i *Initiator) Start(ctx context.Context) ([]byte, error) {
 // serviceUnknown reports whether a KDC does not know the service.
 func serviceUnknown(err error) bool {
 	var e *gss.Error
-	return errors.As(err, &e) && e.Minor == minorBase+kdcUnknownService
+	return errors.As(err, &e) && e.Minor == minorBase+CodeServiceUnknown
 }
 
 // request encodes the AP-REQ with its authenticator.
@@ -113,11 +113,11 @@ func (i *Initiator) open(message []byte) (apRep, error) {
 		return apRep{}, gssError(gss.DefectiveToken, "the AP-REP is malformed")
 	}
 	if e.enctype != i.session.et.id {
-		return apRep{}, krbError(gss.Failure, apBadIntegrity, "the AP-REP is encrypted with %s", EnctypeName(e.enctype))
+		return apRep{}, krbError(gss.Failure, CodeIntegrity, "the AP-REP is encrypted with %s", EnctypeName(e.enctype))
 	}
 	plain, err := newSealKey(i.session, usageAPRep).open(append([]byte(nil), e.cipher...))
 	if err != nil {
-		return apRep{}, krbError(gss.Failure, apBadIntegrity, "the AP-REP does not match the ticket's session key")
+		return apRep{}, krbError(gss.Failure, CodeIntegrity, "the AP-REP does not match the ticket's session key")
 	}
 	p, err := parseAPRepPart(plain)
 	if err != nil {
@@ -136,10 +136,10 @@ func (i *Initiator) refusal(message []byte) error {
 		return gssError(gss.DefectiveToken, "the KRB-ERROR is malformed")
 	}
 	what := map[int32]string{
-		apSkew:              "the clocks differ too much: set both by NTP",
-		apNoKey:             "its keytab has no key for the ticket",
-		apBadKeyVersion:     "its keytab has no key of the ticket's version: extract the keytab again",
-		apBadIntegrity:      "its keytab's key does not open the ticket: extract the keytab again",
+		CodeSkew:            "the clocks differ too much: set both by NTP",
+		CodeNoKey:           "its keytab has no key for the ticket",
+		CodeKeyVersion:      "its keytab has no key of the ticket's version: extract the keytab again",
+		CodeIntegrity:       "its keytab's key does not open the ticket: extract the keytab again",
 		apTicketExpired:     "the ticket expired",
 		apTicketNotYetValid: "the ticket is not yet valid there: set both clocks by NTP",
 		apRepeat:            "the request is a repetition",

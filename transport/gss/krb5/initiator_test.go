@@ -128,7 +128,7 @@ func TestNoAcceptorSubkey(t *testing.T) {
 func TestForget(t *testing.T) {
 	f := newForgery(t, AES128SHA2)
 	i := f.initiator()
-	token := frame(idError, errorMessage{at: time.Now(), code: apBadKeyVersion, service: f.service}.marshal())
+	token := frame(idError, errorMessage{at: time.Now(), code: CodeKeyVersion, service: f.service}.marshal())
 	if _, err := i.Finish(token); err == nil {
 		t.Fatal("a KRB-ERROR is a context")
 	}

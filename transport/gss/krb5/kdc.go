@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
@@ -23,8 +24,6 @@ const maxReferrals = 8
 
 // Numbers of RFC 4120 §7.5.
 const (
-	kdcUnknownService  = 7
-	errPreauthFailed   = 24
 	errPreauthRequired = 25
 
 	paEncTimestamp = 2
@@ -100,7 +99,7 @@ func (c *Config) login(ctx context.Context, who name, entries []KeytabEntry, fil
 		var answer messages.ASRep
 		err = c.call(ctx, who.realm, &request, &answer)
 		var refusal messages.KRBError
-		if errors.As(err, &refusal) && (refusal.ErrorCode == errPreauthRequired || refusal.ErrorCode == errPreauthFailed) {
+		if errors.As(err, &refusal) && (refusal.ErrorCode == errPreauthRequired || refusal.ErrorCode == CodePreauthFailed) {
 			var proof types.PAData
 			if proof, err = preauth(refusal.EData, who, kt, conf.LibDefaults.DefaultTktEnctypeIDs); err == nil {
 				request.PAData = append(request.PAData, proof)
@@ -255,7 +254,11 @@ func fromKDC(client name, t messages.Ticket, part messages.EncKDCRepPart) (ticke
 // kdcError adds the cure to a KDC's frequent errors.
 func kdcError(err error, of name) error {
 	var refusal messages.KRBError
-	if !errors.As(err, &refusal) {
+	var known *gss.Error
+	switch {
+	case errors.As(err, &known):
+		return krbError(known.Major, Code(known), "request for %s: %s", of, strings.TrimPrefix(known.Text, "krb5: "))
+	case !errors.As(err, &refusal):
 		return fmt.Errorf("krb5: request for %s: %w", of, err)
 	}
 	for _, known := range []struct {
@@ -263,12 +266,12 @@ func kdcError(err error, of name) error {
 		major uint32
 		cure  string
 	}{
-		{6, majorNoCred, "the KDC does not know the client %s"},
-		{kdcUnknownService, gss.Failure, "the KDC does not know the service %s: create the principal, and mount by the name in it"},
-		{14, gss.Failure, "the KDC has no key of a supported enctype for %s: give it an AES key"},
-		{24, majorNoCred, "the KDC refuses the keytab's key of %s: extract it again"},
-		{32, gss.CredentialsExpired, "the ticket for %s expired: run kinit"},
-		{37, gss.Failure, "the clock differs too much from the KDC's (request for %s): set both clocks by NTP"},
+		{CodeClientUnknown, majorNoCred, "the KDC does not know the client %s"},
+		{CodeServiceUnknown, gss.Failure, "the KDC does not know the service %s: create the principal, and mount by the name in it"},
+		{CodeNoEnctype, gss.Failure, "the KDC has no key of a supported enctype for %s: give it an AES key"},
+		{CodePreauthFailed, majorNoCred, "the KDC refuses the keytab's key of %s: extract it again"},
+		{apTicketExpired, gss.CredentialsExpired, "the ticket for %s expired: run kinit"},
+		{CodeSkew, gss.Failure, "the clock differs too much from the KDC's (request for %s): set both clocks by NTP"},
 	} {
 		if refusal.ErrorCode == known.code {
 			return krbError(known.major, known.code, known.cure, of)

@@ -61,7 +61,7 @@ func (c *Config) sendToKDC(ctx context.Context, realm string, message []byte) ([
 			}
 		}
 	}
-	return nil, fmt.Errorf("no KDC of realm %s answers: %w", realm, errors.Join(failures...))
+	return nil, krbError(majorNoCred, CodeNoKDC, "no KDC of realm %s answers: %v", realm, errors.Join(failures...))
 }
 
 // tooBig reports whether a reply asks for TCP.

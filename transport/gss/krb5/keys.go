@@ -5,6 +5,7 @@ package krb5
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -78,7 +79,7 @@ func (k *keys) wanted() string {
 	if len(k.principal.parts) == 0 {
 		return "any principal"
 	}
-	return k.principal.String()
+	return strings.TrimSuffix(k.principal.String(), "@")
 }
 
 // current returns the entries, after reading a changed file.
