@@ -71,8 +71,8 @@ func (w *helloWatch) reason(err error, s *tlsStream) TLSFailure {
 // §4.1.4). A server that has sent more has sent its certificate.
 const helloRetryMax = 256
 
-// explain returns the cause for the log. If the client refused the certificate, or left after it,
-// the text ends with a remedy.
+// explain returns the cause for the log. If one end refused the other's certificate, or the client
+// left after it, the text ends with a remedy.
 func (w *helloWatch) explain(why TLSFailure, err error) error {
 	var alert *net.OpError
 	switch {
@@ -81,6 +81,14 @@ func (w *helloWatch) explain(why TLSFailure, err error) error {
 			"most likely it does not trust the certificate's authority, or uses a name that is not in the certificate: %s", w.cure())
 	case why == TLSPeer && errors.As(err, &alert) && strings.Contains(alert.Err.Error(), "certificate"):
 		return fmt.Errorf("the client refuses this server's certificate (%w): %s", alert.Err, w.cure())
+	case errors.As(err, new(*refusedCert)):
+		return err // the configuration's check has its own words
+	case why == TLSUnknownCA:
+		return fmt.Errorf("%w: give this server the certificate of the client's authority (--tls-client-ca of nfsrdmad)", err)
+	case why == TLSExpired:
+		return fmt.Errorf("%w: renew the client's certificate, or set the clocks by NTP", err)
+	case why == TLSCertificate:
+		return fmt.Errorf("%w: give the client a certificate for clients (nfsrdmad cert client)", err)
 	}
 	return err
 }
