@@ -28,6 +28,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine/realm"
 	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/certs"
 	"github.com/nfsrdma/nfsrdma/transport/gss"
 	"github.com/nfsrdma/nfsrdma/transport/gss/krb5"
 )
@@ -155,7 +156,7 @@ func TestCommandsWithTLS(t *testing.T) {
 	if got := nfs(t, append([]string{"ping", "-c", "1", tcp}, with...)...); !strings.Contains(got, "over tcp, tls (TLS_") {
 		t.Errorf("ping: got %q, want the cipher in it", got)
 	}
-	refused(t, []string{"ls", tcp + "/mem"}, "AUTH_TOOWEAK", "xprtsec=mtls or sec=krb5, or a certificate")
+	refused(t, []string{"ls", tcp + "/mem"}, "AUTH_TOOWEAK", "--xprtsec mtls or --sec krb5, or a certificate")
 	refused(t, []string{"ls", "--xprtsec", "tls", tcp + "/mem"}, "its certificate is from an unknown authority", "--cacert")
 	refused(t, []string{"ls", "--xprtsec", "tls", "--cacert", other.file("ca.pem"), tcp + "/mem"}, "unknown authority")
 	if got := nfs(t, append([]string{"cat", rdma + "/mem/file"}, with...)...); got != "secret" {
@@ -164,7 +165,7 @@ func TestCommandsWithTLS(t *testing.T) {
 	if got := nfs(t, append([]string{"ping", "-c", "1", rdma}, with...)...); !strings.Contains(got, "over rdma, tls (TLS_") {
 		t.Errorf("ping over RDMA: got %q, want the cipher in it", got)
 	}
-	refused(t, append([]string{"ls", "--rdma", "roce", rdma + "/mem"}, with...), "xprtsec=tls is not possible over RoCE: use iWARP")
+	refused(t, append([]string{"ls", "--rdma", "roce", rdma + "/mem"}, with...), "--xprtsec tls is not possible over RoCE: use iWARP (--rdma iwarp)")
 	refused(t, []string{"ls", "--xprtsec", "tls", "--cacert", ca.file("none.pem"), tcp + "/mem"}, "none.pem")
 
 	address := strings.Replace(tcp, "localhost", "127.0.0.1", 1)
@@ -189,7 +190,7 @@ func TestCommandsWithClientCertificate(t *testing.T) {
 	if got := nfs(t, list(ca)...); got != "" {
 		t.Errorf("ls: got %q, want an empty directory", got)
 	}
-	refused(t, list(other), "it refused the TLS handshake", "see the server's log")
+	refused(t, list(other), "it refused the TLS handshake", "have the server trust the authority of "+other.file("client.pem"))
 	refused(t, []string{"ls", "--xprtsec", "tls", "--cacert", ca.file("ca.pem"), tcp + "/mem"}, "AUTH_TOOWEAK")
 }
 
@@ -203,12 +204,147 @@ func TestDoctorWithTLS(t *testing.T) {
 			t.Errorf("soon expired: no %q in\n%s", part, out)
 		}
 	}
-	out, _, code := try(t, "doctor", "--xprtsec", "tls", tcp+"/mem")
-	if code == 0 || !strings.Contains(out, "FAIL  TLS") || !strings.Contains(out, "give the certificate of the server's authority by --cacert") {
-		t.Errorf("unknown authority: status %d\n%s", code, out)
-	}
 	if out, _, _ = try(t, "doctor", tcp+"/mem"); !strings.Contains(out, "offered, and not asked for (--xprtsec tls)") {
 		t.Errorf("without TLS:\n%s", out)
+	}
+}
+
+// revoke writes a list of revoked certificates.
+func (a *authority) revoke(name string, list ...*x509.Certificate) string {
+	a.t.Helper()
+	l := x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(time.Hour)}
+	for _, c := range list {
+		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: l.ThisUpdate})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, &l, a.cert, a.key)
+	must.Succeed(a.t, err, os.WriteFile(a.file(name), pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), 0o600))
+	return a.file(name)
+}
+
+// doctorsCure runs doctor, and returns the advice of its only failure, which is of the check. All
+// checks that build on it are skipped.
+func doctorsCure(t *testing.T, check string, skipped []string, args ...string) (advice string) {
+	t.Helper()
+	out, _, code := try(t, append([]string{"doctor"}, args...)...)
+	fails := 0
+	lines := strings.Split(out, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "FAIL  ") {
+			fails++
+			advice = strings.TrimSpace(lines[i+1])
+		}
+	}
+	if code == 0 || fails != 1 || !strings.Contains(out, "FAIL  "+check+" ") {
+		t.Errorf("%q: status %d, %d failures, want one of %s:\n%s", args, code, fails, check, out)
+	}
+	for _, name := range skipped {
+		if !strings.Contains(out, "SKIP  "+name+" ") {
+			t.Errorf("%q: %s is not skipped:\n%s", args, name, out)
+		}
+	}
+	return advice
+}
+
+// TestDoctorCuresTLS: each fault of TLS has one failure, with the cure of that fault.
+func TestDoctorCuresTLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	client := &x509.Certificate{DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, a := range []*authority{ca, other} {
+		a.issue("client", client)
+	}
+	old := *client
+	old.NotAfter = time.Now().Add(-time.Minute)
+	ca.issue("old", &old)
+	named := func(name string, end time.Time) func() *tls.Config {
+		return ca.server(&x509.Certificate{DNSNames: []string{name}, NotAfter: end})
+	}
+	_, expired := secureServer(t, "sys", "tls", transport.ServerConfig{TLS: named("localhost", time.Now().Add(-time.Minute))})
+	_, misnamed := secureServer(t, "sys", "tls", transport.ServerConfig{TLS: named("elsewhere", time.Time{})})
+	_, good := secureServer(t, "sys", "mtls", transport.ServerConfig{TLS: named("localhost", time.Time{})})
+	_, revoked, err := certs.Read(ca.file("server.pem"))
+	must.Succeed(t, err)
+	crl, none := ca.revoke("crl.pem", revoked...), other.revoke("none.pem")
+	trust := []string{"--cacert", ca.file("ca.pem")}
+	own := func(a *authority, name string) []string {
+		return append([]string{"--xprtsec", "mtls", "--cert", a.file(name + ".pem"), "--key", a.file(name + ".key")}, trust...)
+	}
+	tlsOnly := append([]string{"--xprtsec", "tls"}, trust...)
+	skipped := []string{"programs/TCP", "MOUNT", "MNT", "FSINFO", "mount command"}
+	for _, tt := range []struct {
+		server string
+		args   []string
+		want   string
+	}{
+		{good, []string{"--xprtsec", "tls"}, "give the certificate of the server's authority by --cacert FILE"},
+		{good, []string{"--xprtsec", "tls", "--cacert", other.file("ca.pem")}, "by --cacert FILE: " + other.file("ca.pem") + " is of another one"},
+		{misnamed, tlsOnly, "give that name by --tls-name NAME"},
+		{expired, tlsOnly, "renew the server's certificate"},
+		{good, append(tlsOnly, "--crl", crl), "have the server use another certificate"},
+		{good, append(tlsOnly, "--crl", none), "give the present list of the server's authority by --crl FILE"},
+		{good, own(other, "client"), "have the server trust the authority of " + other.file("client.pem")},
+		{good, own(ca, "old"), "renew the certificate " + ca.file("old.pem")},
+		{good, own(ca, "server"), "give a certificate for clients by --cert FILE"},
+	} {
+		if got := doctorsCure(t, "TLS", skipped, append(tt.args, tt.server+"/mem")...); !strings.Contains(got, tt.want) {
+			t.Errorf("%q: got the cure %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
+// TestDoctorFindsDemandOfTLS: if the export demands more TLS than asked for, the printed commands
+// have it, and the files that it needs.
+func TestDoctorFindsDemandOfTLS(t *testing.T) {
+	ca := newAuthority(t)
+	cfg := ca.server(&x509.Certificate{DNSNames: []string{"localhost"}})
+	_, simple := secureServer(t, "sys", "tls:mtls", transport.ServerConfig{TLS: cfg})
+	rdma, mutual := secureServer(t, "sys", "mtls", transport.ServerConfig{TLS: cfg})
+	authority := []string{"--xprtsec", "tls", "--cacert", ca.file("ca.pem")}
+	for _, tt := range []struct {
+		args []string
+		cure string
+		line string
+	}{
+		{[]string{simple + "/mem"}, "ask for TLS: --xprtsec tls --cacert FILE", ",xprtsec=tls,cacert=FILE localhost:/mem"},
+		{[]string{mutual + "/mem"}, "--xprtsec mtls --cert FILE --key FILE --cacert FILE", ",xprtsec=mtls,cacert=FILE,cert=FILE,key=FILE localhost:/mem"},
+		{[]string{rdma + "/mem"}, "--xprtsec mtls --cert FILE --key FILE --cacert FILE", ",xprtsec=mtls,cacert=FILE,cert=FILE,key=FILE localhost:/mem"},
+		{append(authority, mutual+"/mem"), "--xprtsec mtls --cert FILE --key FILE (", ",xprtsec=mtls,cert=FILE,key=FILE,cacert=" + ca.file("ca.pem")},
+	} {
+		if got := doctorsCure(t, "FSINFO", []string{"who am I there"}, tt.args...); !strings.Contains(got, tt.cure) {
+			t.Errorf("%q: got the cure %q, want %q", tt.args, got, tt.cure)
+		}
+		out, _, _ := try(t, append([]string{"doctor"}, tt.args...)...)
+		_, commands, _ := strings.Cut(out, "To mount it:\n")
+		for line := range strings.SplitSeq(commands, "\n") {
+			if strings.HasPrefix(line, "  nfsrdma mount") && !strings.Contains(line, tt.line) {
+				t.Errorf("%q: got the command %q, want %q in it", tt.args, line, tt.line)
+			}
+			if strings.HasPrefix(line, "  mount ") && !strings.Contains(line, "xprtsec=") {
+				t.Errorf("%q: got the command %q, want xprtsec= in it", tt.args, line)
+			}
+		}
+		if !strings.Contains(commands, tt.line) {
+			t.Errorf("%q: no command with %q in\n%s", tt.args, tt.line, out)
+		}
+	}
+}
+
+// TestTLSErrorsNameMountOptions: a remedy has the form in which the user writes options.
+func TestTLSErrorsNameMountOptions(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	_, tcp := secureServer(t, "sys", "tls", transport.ServerConfig{TLS: ca.server(&x509.Certificate{DNSNames: []string{"localhost"}})})
+	other.issue("client", &x509.Certificate{DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	address := strings.Replace(tcp, "localhost", "127.0.0.1", 1)
+	authority := ",cacert=" + ca.file("ca.pem")
+	for _, tt := range []struct{ server, options, want string }{
+		{tcp, "xprtsec=tls", "by cacert=FILE"},
+		{address, "xprtsec=tls" + authority, "by tlsname=NAME"},
+		{tcp, "xprtsec=mtls,cert=" + other.file("client.pem") + ",key=" + other.file("client.key") + authority, "have the server trust the authority of"},
+		{tcp, "xprtsec=tls,crl=" + ca.revoke("crl.pem"), "add cacert=FILE"},
+	} {
+		_, errs, code := try(t, "mount", "-f", "-o", tt.options, tt.server+"/mem", t.TempDir())
+		if code == 0 || !strings.Contains(errs, tt.want) || strings.Contains(strings.ReplaceAll(errs, "nfsrdmad: --", ""), "--") {
+			t.Errorf("-o %s: status %d, got %q, want %q in it, and no flag", tt.options, code, errs, tt.want)
+		}
 	}
 }
 

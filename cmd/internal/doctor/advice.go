@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/text"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -34,7 +35,7 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	}
 	cu.mounts = cu.clientLines(export)
 	ours := len(cu.mounts)
-	if cu.rdma != nil && cu.mountPort != 0 && !cu.overTLS() { // Linux has no TLS over RDMA
+	if cu.rdma != nil && cu.mountPort != 0 && cu.xprtSec() == transport.XprtNone { // Linux has no TLS over RDMA
 		cu.mounts = append(cu.mounts, line("rdma", cu.RDMAPort))
 	}
 	if cu.tcpPort.Kind == portprobe.RPC && cu.mountPort != 0 {
@@ -43,6 +44,11 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	switch {
 	case len(cu.mounts) > 0 && cu.export != "" && !cu.mounted:
 		return warn("mend what failed above", "the server does not let this host mount %s yet: see below for later", cu.export)
+	case cu.demand != transport.XprtNone:
+		return warn("name a file for each FILE: cacert= is the certificate of the server's authority (ca.crt of nfsrdmad cert), cert= and key= are of this client",
+			"with xprtsec=%v, which the export demands: see below", cu.demand)
+	case cu.refused:
+		return warn("mend what failed above", "the server refuses the calls of this host or user: see below for later")
 	case len(cu.mounts) > ours:
 		return ok("see below")
 	case ours > 0:
@@ -67,8 +73,9 @@ func (cu *checkup) clientLines(export string) (lines []string) {
 		}
 		return fmt.Sprintf("%s=%d", name, port)
 	}
+	secured := cu.xprtSec() != transport.XprtNone // which RoCE cannot be
 	rest := append(append(cu.securityOptions(), cu.fileOptions()...), unusual("mountport", cu.MountPort, 0))
-	if cu.rdma != nil {
+	if cu.rdma != nil && !(cu.roce && secured) {
 		lines = append(lines, line(append([]string{yes(cu.roce, "rdma=roce", ""), unusual("port", cu.RDMAPort, 20049)}, rest...)...))
 	}
 	if cu.tcp != nil {
@@ -82,22 +89,45 @@ func (cu *checkup) securityOptions() (words []string) {
 	if f, kerberos := cu.flavor(); kerberos {
 		words = append(words, "sec="+nfsclient.SecName(f))
 	}
-	if cu.overTLS() {
-		words = append(words, "xprtsec="+cu.Security.XprtSec.String())
+	if x := cu.xprtSec(); x != transport.XprtNone {
+		words = append(words, secure.Option("xprtsec", x.String()))
 	}
 	return words
+}
+
+// xprtSec returns the protection of the mounts in the command lines.
+func (cu *checkup) xprtSec() transport.XprtSec {
+	switch {
+	case cu.demand != transport.XprtNone:
+		return cu.demand
+	case cu.overTLS():
+		return cu.Security.XprtSec
+	}
+	return transport.XprtNone
 }
 
 func (cu *checkup) overTLS() bool {
 	return cu.Security != nil && cu.Security.XprtSec != transport.XprtNone
 }
 
+// placeholder stands for a file that the user has to name.
+const placeholder = "FILE"
+
 // fileOptions returns nfsrdma's mount options for certificate files. Linux's tlshd has its own.
 func (cu *checkup) fileOptions() (words []string) {
-	if !cu.overTLS() {
+	if cu.xprtSec() == transport.XprtNone {
 		return nil
 	}
-	s := cu.Security.Settings
+	var s secure.Settings
+	if cu.Security != nil {
+		s = cu.Security.Settings
+	}
+	if cu.demand != transport.XprtNone && cu.orAuthority() != "" {
+		words = append(words, secure.Option("cacert", placeholder))
+	}
+	if cu.demand == transport.XprtMTLS {
+		words = append(words, secure.Option("cert", placeholder), secure.Option("key", placeholder))
+	}
 	for _, o := range []struct{ name, file string }{{"cacert", s.CACert}, {"cert", s.Cert}, {"key", s.Key}, {"crl", s.CRL}} {
 		if name, err := filepath.Abs(o.file); o.file != "" && err == nil {
 			words = append(words, o.name+"="+text.ShellWord(name))

@@ -78,6 +78,7 @@ type checkup struct {
 	device    string     // route: the network interface
 	local     netip.Addr // route: this host's address
 	mtu       int
+	tlsBroken bool // TLS: wanted, and no session can be made
 	roce      bool // RDMA port: RDMA is RoCE, as requested or because iWARP does not answer
 	rdmaPort  portprobe.Result
 	tcpPort   portprobe.Result
@@ -98,8 +99,11 @@ type checkup struct {
 	nfs       *nfsclient.Client // FSINFO
 	rtmax     int               // FSINFO
 	wtmax     int
-	rootAttr  nfs3.Fattr // identity
-	readOnly  bool       // identity: the export is read-only for this host
+	demand    transport.XprtSec // FSINFO: of the export, if the connection has less
+	refused   bool              // FSINFO: the server refuses the call
+	trusted   bool              // FSINFO: this system trusts the server's certificate
+	rootAttr  nfs3.Fattr        // identity
+	readOnly  bool              // identity: the export is read-only for this host
 
 	mu     sync.Mutex
 	closes []func() error

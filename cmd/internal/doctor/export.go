@@ -38,6 +38,10 @@ func checkFSINFO(ctx context.Context, cu *checkup) Finding {
 	}
 	info, err := c.Fsinfo(ctx, cu.root)
 	if err != nil {
+		if f, found := cu.demandOfTLS(ctx, o, port, err); found {
+			return f
+		}
+		cu.refused = true
 		return fail(cu.statusAdvice(err), "over %s: %v", over, err)
 	}
 	if info.Rtmax == 0 || info.Wtmax == 0 {

@@ -173,7 +173,7 @@ func checkTicket(ctx context.Context, cu *checkup) Finding {
 	}
 	principal, from, end, err := k.Principal(ctx, uint32(os.Geteuid()))
 	if err != nil {
-		return cu.kerberosFault("run kinit as this user; klist shows the tickets", "%v", err)
+		return cu.kerberosFault(secure.KerberosCure(err, cu.Host), "%v", err)
 	}
 	return ok("%s, from %s, until %s", principal, from, end.Local().Format(time.DateTime))
 }
@@ -195,7 +195,7 @@ func checkContext(ctx context.Context, cu *checkup) Finding {
 	auth := k.Auth(uint32(os.Geteuid()), f, cu.Host)
 	err := c.CallAs(ctx, auth, &transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Name: "NULL"}, nil, nil, nil, 0)
 	if err != nil {
-		return cu.kerberosFault("see the server's log; its keytab needs a key of nfs/NAME, with the name by which you mount it, and its clock must be right", "%s: %v", nfsclient.SecName(f), err)
+		return cu.kerberosFault(secure.KerberosCure(err, cu.Host), "%s: %v", nfsclient.SecName(f), err)
 	}
 	return ok("%s: the server knows itself and this user", nfsclient.SecName(f))
 }

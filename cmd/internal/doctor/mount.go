@@ -44,6 +44,8 @@ func checkMount(ctx context.Context, cu *checkup) Finding {
 		over = fmt.Sprintf("at TCP port %d", cu.mountPort)
 	case cu.rdmaMount:
 		cu.mount, over = cu.rdma, fmt.Sprintf("on the RDMA port, %d", cu.RDMAPort)
+	case cu.rdma == nil && cu.tcp == nil && cu.tlsBroken:
+		return afterTLS()
 	case cu.rdma == nil && cu.tcp == nil && cu.bindPort.Kind != portprobe.RPC:
 		return fail("see the ports above first", "no port answers at which it could be")
 	default:

@@ -17,6 +17,9 @@ import (
 
 // checkRoCE connects by RoCE and makes one call. UDP has no cheaper test of a port.
 func checkRoCE(ctx context.Context, cu *checkup) Finding {
+	if cu.overTLS() {
+		return cu.failIfWanted(false, "take iWARP (--rdma iwarp), TCP (--proto tcp), or Kerberos (--sec krb5p)", "%d: there is no TLS over RoCE", cu.RDMAPort)
+	}
 	cu.roce = true
 	c, err := transport.DialRDMA(ctx, roce.Open(rnic.DeviceConfig{}), cu.portAddr(cu.RDMAPort), cu.config("nfs"))
 	if err == nil {

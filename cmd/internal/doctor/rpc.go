@@ -98,7 +98,7 @@ func (cu *checkup) config(service string) transport.ClientConfig {
 // in clear, as from a mount.
 func (cu *checkup) configOf(service string, port int) transport.ClientConfig {
 	cfg := cu.config(service)
-	if (port == cu.TCPPort || port == cu.RDMAPort) && cu.Security != nil && cu.Security.XprtSec != transport.XprtNone {
+	if (port == cu.TCPPort || port == cu.RDMAPort) && cu.overTLS() {
 		cfg.TLS = cu.Security.Config(cu.Host)
 	}
 	return cfg
@@ -109,11 +109,18 @@ func checkRPCOverRDMA(ctx context.Context, cu *checkup) Finding {
 	if cu.roce { // the port check has connected by RoCE
 		return rdmaFacts(cu.rdma)
 	}
+	if cu.tlsBroken {
+		return afterTLS()
+	}
 	dev := iwarp.Open(rnic.DeviceConfig{CRC: cu.CRC})
 	c, err := transport.DialRDMA(ctx, dev, cu.portAddr(cu.RDMAPort), cu.configOf("nfs", cu.RDMAPort))
 	if err != nil {
 		var gone *transport.ConnectError
-		if errors.As(err, &gone) {
+		var handshake *transport.TLSError
+		switch {
+		case errors.As(err, &handshake):
+			return cu.failIfWanted(false, cu.Security.Cure(handshake), "no TLS below iWARP: %v", handshake)
+		case errors.As(err, &gone):
 			err = gone.Err
 		}
 		return cu.failIfWanted(false, "the port speaks iWARP, but not RPC-over-RDMA version 1: is it the NFS server's? Try --crc auto, and see its log", "no answer to a call: %v", err)

@@ -9,10 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
+	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
+	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
 // expirySoon is the time before a certificate's end at which its renewal is due.
@@ -21,7 +25,7 @@ const expirySoon = 14 * 24 * time.Hour
 // checkTLS makes a TLS session on the TCP port. If no TLS is wanted, it reports the offer only, and
 // does not verify the certificate: nothing is sent.
 func checkTLS(ctx context.Context, cu *checkup) Finding {
-	wanted := cu.Security != nil && cu.Security.XprtSec != transport.XprtNone
+	wanted := cu.overTLS()
 	cfg := cu.config("nfs")
 	if wanted {
 		cfg.TLS = cu.Security.Config(cu.Host)
@@ -90,5 +94,95 @@ func (cu *checkup) withoutTLS(wanted bool, err error) Finding {
 	case !wanted:
 		return ok("offered, and not asked for (--xprtsec tls); a try without a certificate of this client: %v", e)
 	}
-	return fail(secure.TLSCure(e.Failure), "%v", e)
+	cu.tlsBroken = true
+	return fail(cu.Security.Cure(e), "%v", e)
+}
+
+// afterTLS is the finding of checks that need a session, after a failed handshake.
+func afterTLS() Finding { return skip("", "not tried: it needs %q to be well", tlsCheck) }
+
+// demandOfTLS finds out whether a call was refused because its export demands TLS, or a certificate
+// of the client. For that it repeats the call over TLS, and accepts any certificate: a call in
+// clear has shown as much. o are the options of the refused call.
+func (cu *checkup) demandOfTLS(ctx context.Context, o nfsclient.Options, port int, err error) (Finding, bool) {
+	weak, denied := refusedForTLS(err)
+	if !weak && !denied || cu.roce {
+		return Finding{}, false
+	}
+	if cu.overTLS() {
+		if !weak {
+			return Finding{}, false
+		}
+		return cu.demandOfCertificate(), true
+	}
+	var trusted atomic.Bool
+	o.TLS = func(string) *tls.Config {
+		return &tls.Config{InsecureSkipVerify: true, ServerName: cu.Host, VerifyConnection: func(state tls.ConnectionState) error {
+			trusted.Store(systemTrusts(&state, cu.Host))
+			return nil
+		}}
+	}
+	var tlsError *transport.TLSError
+	err = cu.fsinfoOnce(ctx, o, port)
+	switch stillWeak, _ := refusedForTLS(err); {
+	case err == nil:
+		cu.demand, cu.trusted = transport.XprtTLS, trusted.Load()
+		return fail("ask for TLS: "+secure.Flag("xprtsec", "tls")+cu.orAuthority(), "the export demands TLS (xprtsec=tls)"), true
+	case weak && (stillWeak || errors.As(err, &tlsError) && tlsError.Failure == transport.TLSPeer):
+		cu.demand, cu.trusted = transport.XprtMTLS, trusted.Load()
+		return cu.demandOfCertificate(), true
+	}
+	return Finding{}, false
+}
+
+// demandOfCertificate is the finding for an export that TLS alone does not open.
+func (cu *checkup) demandOfCertificate() Finding {
+	if cu.overTLS() && cu.Security.XprtSec == transport.XprtMTLS {
+		cu.refused = true
+		return fail("send a certificate of a name and authority that the export admits (cert= and ca= in the exports file)", "the export does not admit the certificate %s", cu.Security.Settings.Cert)
+	}
+	cu.demand = transport.XprtMTLS
+	return fail("send a certificate of this client: "+secure.Flag("xprtsec", "mtls")+" "+secure.Flag("cert", "FILE")+" "+secure.Flag("key", "FILE")+cu.orAuthority()+
+		" (nfsrdmad cert client NAME makes one)", "the export demands a certificate of this client (xprtsec=mtls)")
+}
+
+// orAuthority returns the flag of the server's authority, if the demand needs it.
+func (cu *checkup) orAuthority() string {
+	if cu.trusted || cu.overTLS() {
+		return ""
+	}
+	return " " + secure.Flag("cacert", "FILE")
+}
+
+// refusedForTLS reports whether a server may refuse a call because of its connection: by
+// AUTH_TOOWEAK, or as Linux's server does, by NFS3ERR_ACCES.
+func refusedForTLS(err error) (weak, denied bool) {
+	var auth *transport.AuthError
+	var status *nfsclient.StatusError
+	weak = errors.As(err, &auth) && auth.Stat == oncrpc.AuthTooWeak
+	return weak, asStatus(err, &status) && status.Status == nfs3.ErrAcces
+}
+
+// fsinfoOnce makes a call on the export over a connection of its own.
+func (cu *checkup) fsinfoOnce(ctx context.Context, o nfsclient.Options, port int) error {
+	c, err := nfsclient.Dial(ctx, cu.portAddr(port), o)
+	if err != nil {
+		return err
+	}
+	cu.atEnd(c.Close)
+	if c, err = c.WithFlavors(cu.export, cu.flavors); err != nil {
+		return err
+	}
+	_, err = c.Fsinfo(ctx, cu.root)
+	return err
+}
+
+// systemTrusts reports whether a mount accepts the server's certificate without cacert=.
+func systemTrusts(state *tls.ConnectionState, host string) bool {
+	o := x509.VerifyOptions{DNSName: host, Intermediates: x509.NewCertPool()}
+	for _, c := range state.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(o)
+	return err == nil
 }

@@ -55,6 +55,7 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		if err := r.secure(&o, tell); err != nil {
 			return nil, err
 		}
+		s.UseSecurity(r.security)
 		fsys, err := s.OpenWith(ctx, r.Spec, t, o)
 		if err == nil {
 			err = r.checkServers(ctx, fsys, tell)

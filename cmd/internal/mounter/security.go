@@ -5,6 +5,7 @@ package mounter
 import (
 	"fmt"
 
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/transport"
 )
@@ -12,7 +13,7 @@ import (
 // secure sets the security options of a connection. The first call reads their files.
 func (r *Request) secure(o *nfsclient.Options, log func(string)) (err error) {
 	if r.security == nil {
-		if r.security, err = r.Options.Security.Open(log); err != nil {
+		if r.security, err = r.Options.Security.Open(secure.Option, log); err != nil {
 			return fmt.Errorf("%s: %w", r.Spec, err)
 		}
 	}

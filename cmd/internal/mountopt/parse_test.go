@@ -29,9 +29,9 @@ var security = map[string]func(*Options){
 	"sec=krb5": sec("krb5"), "sec=krb5p:krb5i": sec("krb5p:krb5i"), "sec=krb5:sys:krb5": sec("krb5:sys"), "rootcred=keytab": unchanged,
 	"keytab=/etc/k": func(o *Options) { o.Security.Keytab = "/etc/k" }, "rootcred=ccache": func(o *Options) { o.Security.RootCache = true },
 	"xprtsec=tls": func(o *Options) { o.Security.XprtSec = transport.XprtTLS }, "xprtsec=none": unchanged,
-	"cacert=/ca,xprtsec=tls": func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca"} },
-	"crl=/crl,xprtsec=tls":   func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CRL: "/crl"} },
-	"tlsname=n,xprtsec=tls":  func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, TLSName: "n"} },
+	"cacert=/ca,xprtsec=tls":          func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca"} },
+	"crl=/crl,cacert=/ca,xprtsec=tls": func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, CACert: "/ca", CRL: "/crl"} },
+	"tlsname=n,xprtsec=tls":           func(o *Options) { o.Security = secure.Settings{XprtSec: transport.XprtTLS, TLSName: "n"} },
 	"cert=/c,key=/k,xprtsec=mtls": func(o *Options) {
 		o.Security = secure.Settings{XprtSec: transport.XprtMTLS, Cert: "/c", Key: "/k"}
 	},

@@ -88,6 +88,7 @@ const userPrefix = "uid "
 type TicketError struct {
 	UID     uint32
 	Expired bool
+	Code    int32 // of Kerberos, as krb5.Code returns it; 0: none
 	Err     error // the reason
 }
 

@@ -18,12 +18,13 @@ type Security struct {
 	Settings           // set once
 	Kerberos *Kerberos // nil: the settings exclude it
 
+	write Writer
 	store *certs.Store // nil: no TLS
 }
 
-// Open reads the files of the settings.
-func (s *Settings) Open(log func(line string)) (*Security, error) {
-	x := &Security{Settings: *s}
+// Open reads the files of the settings. Errors name options by write.
+func (s *Settings) Open(write Writer, log func(line string)) (*Security, error) {
+	x := &Security{Settings: *s, write: write}
 	if s.XprtSec != transport.XprtNone {
 		o := certs.Options{Certificate: s.Cert, Key: s.Key}
 		if s.CACert != "" {
@@ -53,10 +54,26 @@ func (x *Security) Apply(o *nfsclient.Options) error {
 		return nil
 	}
 	if o.Transport == nfsclient.RDMA && o.Provider == nfsclient.RoCE {
-		return fmt.Errorf("xprtsec=%v is not possible over RoCE: use iWARP (rdma=iwarp), TCP, or sec=krb5p", x.XprtSec)
+		return fmt.Errorf("%s is not possible over RoCE: use iWARP (%s), TCP, or %s", x.Write("xprtsec", x.XprtSec.String()), x.Write("rdma", "iwarp"), x.Write("sec", "krb5p"))
 	}
 	o.TLS = x.Config
 	return nil
+}
+
+// Write formats an option as its user writes it. A nil Security writes flags.
+func (x *Security) Write(name, value string) string {
+	if x == nil || x.write == nil {
+		return Flag(name, value)
+	}
+	return x.write(name, value)
+}
+
+// Cure returns the remedy for a failed handshake with a server. A nil Security has no files.
+func (x *Security) Cure(e *transport.TLSError) string {
+	if x == nil {
+		return new(Settings).TLSCure(e, Flag)
+	}
+	return x.TLSCure(e, x.Write)
 }
 
 // Config returns the TLS configuration for a connection to a server.

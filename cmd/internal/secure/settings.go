@@ -78,9 +78,8 @@ func (s *Settings) Kerberos() bool {
 	return s.Sec != "" && !slices.Contains(s.Flavors(), oncrpc.FlavorSys)
 }
 
-// Check returns an error if the settings contradict each other. write formats an option as the user
-// writes it; the value is "" if it does not matter.
-func (s *Settings) Check(write func(name, value string) string) error {
+// Check returns an error if the settings contradict each other.
+func (s *Settings) Check(write Writer) error {
 	for _, f := range []struct{ name, value string }{{"cacert", s.CACert}, {"cert", s.Cert}, {"key", s.Key}, {"crl", s.CRL}, {"tlsname", s.TLSName}} {
 		if f.value != "" && s.XprtSec == transport.XprtNone {
 			return fmt.Errorf("%s has no effect without TLS: add %s", write(f.name, ""), write("xprtsec", "tls"))
@@ -91,6 +90,8 @@ func (s *Settings) Check(write func(name, value string) string) error {
 		return fmt.Errorf("%s needs a certificate of this client: add %s and %s", write("xprtsec", "mtls"), write("cert", "FILE"), write("key", "FILE"))
 	case s.XprtSec == transport.XprtTLS && (s.Cert != "" || s.Key != ""):
 		return fmt.Errorf("%s sends no certificate of this client: write %s", write("xprtsec", "tls"), write("xprtsec", "mtls"))
+	case s.CRL != "" && s.CACert == "":
+		return fmt.Errorf("%s needs the certificate of the list's authority: add %s", write("crl", ""), write("cacert", "FILE"))
 	case s.Sec != "" && !strings.Contains(s.Sec, "krb5") && (s.Keytab != "" || s.RootCache):
 		name := "keytab"
 		if s.RootCache {

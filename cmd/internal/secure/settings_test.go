@@ -43,14 +43,6 @@ func TestFlavors(t *testing.T) {
 	}
 }
 
-// asMount writes options as -o does.
-func asMount(name, value string) string {
-	if value == "" {
-		return name
-	}
-	return name + "=" + value
-}
-
 func TestCheck(t *testing.T) {
 	const tls, mtls = transport.XprtTLS, transport.XprtMTLS
 	for _, tt := range []struct {
@@ -64,6 +56,7 @@ func TestCheck(t *testing.T) {
 		{Settings{CRL: "f"}, "crl has no effect without TLS: add xprtsec=tls"},
 		{Settings{TLSName: "n"}, "tlsname has no effect without TLS: add xprtsec=tls"},
 		{Settings{XprtSec: tls, CACert: "f", CRL: "g", TLSName: "n"}, ""},
+		{Settings{XprtSec: tls, CRL: "g"}, "crl needs the certificate of the list's authority: add cacert=FILE"},
 		{Settings{XprtSec: tls, Cert: "f"}, "xprtsec=tls sends no certificate of this client: write xprtsec=mtls"},
 		{Settings{XprtSec: tls, Key: "f"}, "xprtsec=tls sends no certificate of this client: write xprtsec=mtls"},
 		{Settings{XprtSec: mtls}, "xprtsec=mtls needs a certificate of this client: add cert=FILE and key=FILE"},
@@ -76,7 +69,7 @@ func TestCheck(t *testing.T) {
 		{Settings{Keytab: "k", RootCache: true}, ""},
 	} {
 		got := ""
-		if err := tt.s.Check(asMount); err != nil {
+		if err := tt.s.Check(Option); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {

@@ -3,6 +3,7 @@
 package secure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +62,11 @@ func (k *Kerberos) Sources(uid uint32) ([]Source, error) {
 
 // Keytab returns the path of the keytab.
 func (k *Kerberos) Keytab() string {
-	if k.keytab != "" || k.conf == nil {
+	switch {
+	case k.keytab != "":
 		return k.keytab
+	case k.conf == nil: // krb5.conf cannot be read
+		return new(krb5.Config).KeytabName()
 	}
 	return k.conf.KeytabName()
 }
@@ -110,6 +114,9 @@ func (k *Kerberos) Principal(ctx context.Context, uid uint32) (principal, from s
 	return "", "", time.Time{}, reasons.error(uid)
 }
 
+// ErrLate means that no KDC has answered before the end of the call that needs a ticket.
+var ErrLate = errors.New("no KDC has answered in time")
+
 // An initiator tries a user's places in turn.
 type initiator struct {
 	gss.Initiator // the successful one
@@ -133,8 +140,8 @@ func (i *initiator) Start(ctx context.Context) ([]byte, error) {
 			i.Initiator = in
 			return token, nil
 		}
-		if ctx.Err() != nil {
-			return nil, err // says nothing about the tickets
+		if ctx.Err() != nil { // says nothing about the tickets
+			return nil, fmt.Errorf("%w: %w", ErrLate, err)
 		}
 		reasons.add(s.Name, err)
 	}
@@ -154,17 +161,19 @@ func (i *initiator) failed(err error) error {
 type reasons struct {
 	errs    []error
 	expired bool
+	code    int32 // krb5.Code of the last error that has one
 }
 
 func (r *reasons) add(name string, err error) {
 	var g *gss.Error
 	if errors.As(err, &g) {
 		r.expired = r.expired || g.Major == gss.CredentialsExpired
+		r.code = cmp.Or(krb5.Code(err), r.code)
 		err = errors.New(g.Text)
 	}
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
 }
 
 func (r *reasons) error(uid uint32) *TicketError {
-	return &TicketError{UID: uid, Expired: r.expired, Err: errors.Join(r.errs...)}
+	return &TicketError{UID: uid, Expired: r.expired, Code: r.code, Err: errors.Join(r.errs...)}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/portprobe"
 	"github.com/nfsrdma/nfsrdma/cmd/internal/rights"
-	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/rnic"
 	"github.com/nfsrdma/nfsrdma/transport"
@@ -73,7 +72,7 @@ func (s *Session) explainConnect(ctx context.Context, t nfsclient.Target, l *lim
 
 // explainTLS adds a remedy to a failed handshake. Only lost connections are worth a second attempt.
 func (s *Session) explainTLS(t nfsclient.Target, e *transport.TLSError) error {
-	err := fmt.Errorf("%s: no TLS with the server: %v: %s", s.Name(t), e, secure.TLSCure(e.Failure))
+	err := fmt.Errorf("%s: no TLS with the server: %v: %s", s.Name(t), e, s.security.Cure(e))
 	switch e.Failure {
 	case transport.TLSTimeout, transport.TLSCutOff, transport.TLSPeerLeft: // perhaps it restarts
 		return Unreachable{err}
@@ -231,7 +230,7 @@ func (s *Session) explainMount(ctx context.Context, c *nfsclient.Client, t nfscl
 	case errors.As(err, &refused) && errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: the server does not let this host mount it (%v): %s", s.Name(t), refused.Status, letIn(ctx, c, t, reserved))
 	case errors.As(err, &auth):
-		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, uidCure(t, auth.Stat, reserved))
+		return fmt.Errorf("%s: the server refuses uid %d of this host (%v): %s", s.Name(t), os.Geteuid(), auth.Stat, s.uidCure(t, auth.Stat, reserved))
 	}
 	return s.explainSilence(t, "mount", l, err)
 }
@@ -253,10 +252,11 @@ func flavorCure(e *nfsclient.FlavorError) string {
 }
 
 // uidCure returns the advice about a server that rejects a call's credentials.
-func uidCure(t nfsclient.Target, stat oncrpc.AuthStat, reserved bool) string {
+func (s *Session) uidCure(t nfsclient.Target, stat oncrpc.AuthStat, reserved bool) string {
 	cure := "a server that an ordinary user runs accepts root and that user only, unless it has --trust-local"
 	if stat == oncrpc.AuthTooWeak {
-		cure = "its log says what it demands: xprtsec=tls, xprtsec=mtls or sec=krb5, or a certificate with another name"
+		w := s.security.Write
+		cure = fmt.Sprintf("its log says what it demands: %s, %s or %s, or a certificate with another name", w("xprtsec", "tls"), w("xprtsec", "mtls"), w("sec", "krb5"))
 	}
 	if t.Transport == nfsclient.TCP && !reserved {
 		cure += "; one with --secure accepts ports below 1024 only, so run this as root, or use RDMA"

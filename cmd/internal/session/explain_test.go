@@ -67,7 +67,7 @@ func TestFlavorCures(t *testing.T) {
 	}
 	s := newSession(t, new(strings.Builder))
 	err := s.explainMount(t.Context(), nil, nfsclient.Target{Host: "h", Path: "/x"}, nil, false, &transport.AuthError{Stat: oncrpc.AuthTooWeak})
-	if got, want := err.Error(), "its log says what it demands: xprtsec=tls, xprtsec=mtls or sec=krb5"; !strings.Contains(got, want) {
+	if got, want := err.Error(), "its log says what it demands: --xprtsec tls, --xprtsec mtls or --sec krb5"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 }

@@ -24,18 +24,7 @@ func (f *Flags) Security() (s secure.Settings, err error) {
 			return s, fmt.Errorf("--xprtsec %q: must be none, tls or mtls", f.XprtSec)
 		}
 	}
-	return s, s.Check(writeFlag)
-}
-
-// writeFlag writes a security option as a flag.
-func writeFlag(name, value string) string {
-	if name == "tlsname" {
-		name = "tls-name"
-	}
-	if value == "" {
-		return "--" + name
-	}
-	return "--" + name + " " + value
+	return s, s.Check(secure.Flag)
 }
 
 // Security returns the files and credentials of the security flags, read once.
@@ -47,9 +36,13 @@ func (s *Session) Security() (*secure.Security, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.security, err = settings.Open(s.say)
+	s.security, err = settings.Open(secure.Flag, s.say)
 	return s.security, err
 }
+
+// UseSecurity sets the files and credentials of the caller, such as a mount with its own options,
+// for the remedies in errors.
+func (s *Session) UseSecurity(x *secure.Security) { s.security = x }
 
 // WithFlavor returns c with the flavor of --sec, for calls without a mount.
 func (s *Session) WithFlavor(t nfsclient.Target, c *nfsclient.Client) (*nfsclient.Client, error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/cmd/internal/mountopt"
+	"github.com/nfsrdma/nfsrdma/cmd/internal/secure"
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
@@ -119,7 +120,7 @@ func TestPastedMountLine(t *testing.T) {
 	source, err := o.Source(words[1])
 	must.Succeed(t, err)
 	client := o.Client(source.Targets[0])
-	x, err := o.Security.Open(func(string) {})
+	x, err := o.Security.Open(secure.Option, func(string) {})
 	must.Succeed(t, err)
 	must.Succeed(t, x.Apply(&client))
 	c, err := nfsclient.Dial(ctx, source.Targets[0].Addr(), client)
