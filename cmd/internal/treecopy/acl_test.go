@@ -60,7 +60,7 @@ func TestDefaultACLDoesNotOpenCopies(t *testing.T) {
 	}
 }
 
-// aclTree makes a tree of all that an ACL can be and returns it.
+// aclTree makes a tree with all kinds of ACLs and returns its path.
 func aclTree(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir() + "/top"
@@ -103,8 +103,9 @@ func aclsOfTree(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// TestACLsGoAlong: to a server, from it and between two, over RDMA and TCP, a tree has the same
-// ACLs as with cp -a. New and existing targets keep nothing of their directory's default ACL.
+// TestACLsGoAlong: a tree copied to a server, from it or between two servers, over RDMA or TCP, has
+// the same ACLs as with cp -a. New and existing targets keep nothing of their directory's default
+// ACL.
 func TestACLsGoAlong(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, out := aclTree(t), t.TempDir()
@@ -129,9 +130,9 @@ func TestACLsGoAlong(t *testing.T) {
 					t.Errorf("%s by %v:\n%s\nnot\n%s", what, tr, got, want)
 				}
 			}
-			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // which must be removed
+			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // the second copy must remove it
 		}
-		setfacl(t, "-k", r.dir+name) // the target's ACL is its own, and no default ACL hints at it
+		setfacl(t, "-k", r.dir+name) // only the target has an ACL, and no default ACL hints at one
 		one := Options{InPlace: true, Preserve: Preserve{Mode: true}}
 		for _, name := range []string{"plain", "masked"} {
 			setfacl(t, "-m", "u:1002:rwx", r.dir+"/"+tr.String()+"/"+name)
@@ -274,8 +275,8 @@ func TestACLsComeFirst(t *testing.T) {
 	}
 }
 
-// TestACLsThatCannotBeRead: one line reports it, and the group gets nothing of a mode that may show
-// a mask.
+// TestACLsThatCannotBeRead: one line reports it, and the group gets no rights, because the mode's
+// group bits may be a mask.
 func TestACLsThatCannotBeRead(t *testing.T) {
 	dst := t.TempDir()
 	file := write(t, "x", t.TempDir(), "f")

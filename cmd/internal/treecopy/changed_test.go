@@ -82,8 +82,8 @@ func (f *forgetful) Sync() error {
 	return nil
 }
 
-// TestLostWritesOfAStream: a source that can be read again is copied again as a whole. Nothing is
-// copied of a stream that was read beyond its first block: a part could be taken for the whole.
+// TestLostWritesOfAStream: a source that can be read again is copied again as a whole. The copy of
+// a stream fails if it was read beyond its first block.
 func TestLostWritesOfAStream(t *testing.T) {
 	for _, c := range []struct {
 		size  int

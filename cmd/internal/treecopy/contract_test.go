@@ -156,7 +156,7 @@ func TestDirFiles(t *testing.T) {
 	})
 }
 
-// second is the error of a call that returns something else too.
+// second returns its second argument: the error of a call with two results.
 func second[T any](_ T, err error) error { return err }
 
 // TestDirAdoptsWhatItReplaces: a new file gets owner and mode of the file it will replace.
@@ -254,7 +254,7 @@ func TestDirDirectories(t *testing.T) {
 	})
 }
 
-// TestDirManyEntries: more than a page or a batch, each once.
+// TestDirManyEntries: a listing of several pages or batches has each entry once.
 func TestDirManyEntries(t *testing.T) {
 	eachDir(t, func(t *testing.T, _ Tree, d Dir) {
 		const n = dirBatch + 200
@@ -331,7 +331,7 @@ func TestDirLinks(t *testing.T) {
 		if _, _, _, err := d.Follow(ctx, "loop"); !errors.Is(err, unix.ELOOP) {
 			t.Errorf("Follow of a link to itself: %v", err)
 		}
-		// Nothing follows a link that was not found through one.
+		// Only the Meta of a Stat lets methods follow a link.
 		link, err := d.Lstat(ctx, "link")
 		if err != nil {
 			t.Fatalf("Lstat: %v", err)
@@ -354,7 +354,7 @@ func TestDirLinks(t *testing.T) {
 	})
 }
 
-// TestDirNamesMove: further names and renames, within a directory, to another one, and not to
+// TestDirNamesMove: LinkTo and RenameTo work within a directory and to another one, but not to
 // another tree.
 func TestDirNamesMove(t *testing.T) {
 	other, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "")
@@ -394,7 +394,7 @@ func TestDirNamesMove(t *testing.T) {
 		if err := d.RenameTo(ctx, "none", sub, "x"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("RenameTo of nothing: %v", err)
 		}
-		apart := Dir(&fakeDir{}) // of no tree that d knows
+		apart := Dir(&fakeDir{}) // of another tree than d
 		for what, err := range map[string]error{
 			"LinkTo": d.LinkTo(ctx, m, apart, "x"), "RenameTo": d.RenameTo(ctx, "sub", apart, "x"),
 		} {
@@ -403,7 +403,7 @@ func TestDirNamesMove(t *testing.T) {
 			}
 		}
 		if _, isLocal := d.(*localDir); isLocal {
-			// two operands: a link is not found from one's top
+			// other is another operand's directory, not below d
 			if err := d.LinkTo(ctx, m, other, "x"); !errors.Is(err, unix.EXDEV) {
 				t.Errorf("LinkTo of another operand: %v", err)
 			}
@@ -462,7 +462,7 @@ func TestTreePaths(t *testing.T) {
 	})
 }
 
-// path is where a directory of this machine is.
+// path returns the directory's path.
 func (d *localDir) path(t *testing.T) string {
 	t.Helper()
 	p, err := filepath.EvalSymlinks(procFD(d.fd))

@@ -33,7 +33,7 @@ type destination struct {
 	o    Options
 	src  []string
 	dst  string
-	said string // with the destination's path replaced by DST
+	said string // the message, with the destination's path replaced by DST
 	made string // the new names
 }
 
@@ -100,7 +100,7 @@ func copyTo(t *testing.T, c destination, side string) {
 	}
 	l := cp(t, c.o, dst, sources...)
 	for i := range l.lines {
-		// a server's status
+		// without a server's status in parentheses
 		line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (")
 		l.lines[i] = walked.ReplaceAllString(line, ": ")
 	}
@@ -124,10 +124,10 @@ func copyTo(t *testing.T, c destination, side string) {
 	}
 }
 
-// walked is the path that an error of a remote tree has besides.
+// walked matches the additional path in an error of a remote tree.
 var walked = regexp.MustCompile(": walk [^:]*: ")
 
-// sorted is the order in which names gives names.
+// sorted returns the words of s in the order of the function names.
 func sorted(s string) []string {
 	list := strings.Fields(s)
 	for i := range list {
@@ -150,8 +150,8 @@ func TestOperandsWithoutATree(t *testing.T) {
 	}
 }
 
-// TestEndOfTheRun: after the context, nothing is said; when a server does not answer, one line is,
-// and the sources that come after it are left.
+// TestEndOfTheRun: after the end of the context no message appears. When a server does not answer,
+// one message appears, and the following sources are not copied.
 func TestEndOfTheRun(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +172,7 @@ func TestEndOfTheRun(t *testing.T) {
 	}
 }
 
-// TestFollowOfOperands: -H follows operands, -P nothing, -L everything.
+// TestFollowOfOperands: -H follows links among the operands, -P none, -L all.
 func TestFollowOfOperands(t *testing.T) {
 	src := setup(t)
 	for how, links := range map[Follow]string{FollowNever: "lf t/lf", FollowOperands: "t/lf", FollowAlways: ""} {

@@ -60,12 +60,12 @@ func TestWhetherATargetIsReplaced(t *testing.T) {
 	}
 }
 
-// unwritable makes all targets of a fake ones that must not be written.
+// An unwritable Dir permits writing to no file.
 type unwritable struct{ Dir }
 
 func (unwritable) Writable(context.Context, Meta) error { return unix.EACCES }
 
-// TestQuestionOfAnUnwritableTarget: it names the mode and the consequence.
+// TestQuestionOfAnUnwritableTarget: the question names the mode and the consequence.
 func TestQuestionOfAnUnwritableTarget(t *testing.T) {
 	d, err := (Local{}).OpenDir(t.Context(), t.TempDir(), "d")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	wantFile(t, "precious", victim)
 	cp(t, Options{}, local(top+"/dst/f"), at(x, "src/f")).want(t)
 	wantFile(t, "hostile", victim)
-	cp(t, o, local(top+"/dst"), local(r.dir+"/src")).want(t) // of this machine's own tree
+	cp(t, o, local(top+"/dst"), local(r.dir+"/src")).want(t) // a local source is trusted
 }
 
 // TestLinksReplaceWhatTheyShould: a copied symbolic link replaces a file and a link, but not a
@@ -182,7 +182,8 @@ func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	}
 }
 
-// TestNonDirectoryOverTheOperandItself: the name "." stands for the destination as the target.
+// TestNonDirectoryOverTheOperandItself: with -T a file does not replace a directory. The target's
+// name is then ".".
 func TestNonDirectoryOverTheOperandItself(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	cp(t, Options{NoTargetDir: true}, local(dst), local(src)).want(t, "cannot overwrite directory '"+dst)
@@ -205,7 +206,7 @@ func TestNamesThatCannotBeLookedUp(t *testing.T) {
 	}
 }
 
-// TestRefused: errors that another user, or another way, might avoid.
+// TestRefused: the errors that another user, or writing in place, might avoid.
 func TestRefused(t *testing.T) {
 	for err, want := range map[error]bool{
 		unix.EPERM: true, unix.EACCES: true, unix.EROFS: true, unix.EINVAL: true,

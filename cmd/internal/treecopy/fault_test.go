@@ -143,7 +143,7 @@ func TestLostServerEndsTheCopy(t *testing.T) {
 	l := &log{}
 	x := r.mount(t, "/dir")
 	run := New(l.options(all))
-	// a server may come back: the user decides
+	// calls wait until the server comes back; the timeout stands for the user's interrupt
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := run.Copy(ctx, []Operand{at(tree, filepath.Join(bigTree(t), "d0/large/0"))}, at(x, "/f"))
@@ -156,8 +156,8 @@ func TestLostServerEndsTheCopy(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotEndTheCopy: files and directories that cannot be read are
-// reported, each in a line, and the rest is copied.
+// TestErrorsDoNotEndTheCopy: each unreadable file and directory is reported in a line, and the rest
+// is copied.
 func TestErrorsDoNotEndTheCopy(t *testing.T) {
 	src, out := bigTree(t), t.TempDir()
 	tree := &fake{
@@ -203,7 +203,7 @@ func (s *restarting) Sync() error {
 	return s.Sink.Sync()
 }
 
-// TestLostWritesAreSentAgain: for any file size, up to a limit.
+// TestLostWritesAreSentAgain: a file of any size is resent after up to maxResend restarts.
 func TestLostWritesAreSentAgain(t *testing.T) {
 	for _, size := range []int{10, 5 << 20} {
 		want := strings.Repeat("r", size)
@@ -233,7 +233,7 @@ func TestLostWritesAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestSizesAreNotBelieved: the actual bytes count, whatever size was listed.
+// TestSizesAreNotBelieved: all bytes of a file are copied, whatever its listed size.
 func TestSizesAreNotBelieved(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []int{0, 1, smallRead - 1, smallRead, blockSize - 1, blockSize, blockSize + 1, 3*blockSize + 5} {

@@ -49,8 +49,8 @@ func (r *Run) replaceable(j *job) bool {
 	return j.decided || !r.opt.InPlace && !j.inPlace && j.old.Mode.IsRegular() && (j.old.Nlink <= 1 || r.opt.Preserve.Links)
 }
 
-// newPerm returns the mode of a new file. If owner and mode will be set later, only the user has
-// access before that.
+// newPerm returns the mode of a new file. If the owner or the mode will be set later, only the user
+// has access before that.
 func (r *Run) newPerm(j *job) fs.FileMode {
 	if r.opt.Preserve.Mode || r.opt.Preserve.Owner || j.old != nil {
 		return 0o600
@@ -183,7 +183,7 @@ func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
 // set-ID bits only until the first write.
 func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, c.src.ACLs, sink.SetAttr) && r.opt.move {
-		return errReported // the server is gone
+		return errReported // the server is gone, or ACLs could not be removed
 	}
 	var mode fs.FileMode
 	switch {

@@ -65,8 +65,8 @@ func (s *sinkAs) SetAttr(ctx context.Context, a Attr) error {
 	return s.Sink.SetAttr(ctx, a)
 }
 
-// TestFilesThatCannotBeCompleted: after any failure one line reports it, the old target is
-// unchanged, and no temporary file remains.
+// TestFilesThatCannotBeCompleted: one line reports a failure, and no temporary file remains. The
+// old target is unchanged, except if only the mode could not be set.
 func TestFilesThatCannotBeCompleted(t *testing.T) {
 	fails := func() error { return unix.EIO }
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestFilesThatCannotBeCompleted(t *testing.T) {
 		src, dst := write(t, "new", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 		tree := &fake{sink: func(_ string, s Sink) (Sink, error) { c.sink.Sink = s; return &c.sink, nil }}
 		cp(t, c.o, at(tree, dst), local(src)).want(t, c.said+dst)
-		if c.what != "mode" { // an attribute that cannot be set does not take the data away
+		if c.what != "mode" { // a copy that lacks only its mode is kept
 			wantFile(t, "old", dst)
 		}
 		if got := names(t, filepath.Dir(dst)); got != "dst" {
@@ -92,9 +92,8 @@ func TestFilesThatCannotBeCompleted(t *testing.T) {
 	}
 }
 
-// TestTargetsWrittenInPlace: if a new file cannot replace the old one, the old one is rewritten:
-// its owner cannot be kept, the directory permits no new file, the file has other names, or it was
-// requested.
+// TestTargetsWrittenInPlace: the old file is rewritten if a new file could not have its owner, if
+// the directory permits no new file, if the old file has other names, or on request.
 func TestTargetsWrittenInPlace(t *testing.T) {
 	for what, how := range map[string]func(dst string) (*fake, Options){
 		"no new files": func(dst string) (*fake, Options) {
@@ -136,7 +135,7 @@ func TestTargetsWrittenInPlace(t *testing.T) {
 	}
 }
 
-// TestInPlaceThatFailsSaysSo: only a part remains, and the user must be informed.
+// TestInPlaceThatFailsSaysSo: a message says that only a part of the file remains.
 func TestInPlaceThatFailsSaysSo(t *testing.T) {
 	src, dst := write(t, strings.Repeat("x", 3*blockSize), t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 	tree := &fake{open: func(m Meta, s Source) (Source, error) {
@@ -217,7 +216,7 @@ func TestTemporaryFileIsPrivate(t *testing.T) {
 	}
 }
 
-// TestAttributesThatCannotBeRead: of a complete file, they are an error that is reported once.
+// TestAttributesThatCannotBeRead: an unreadable attribute of a complete file is reported once.
 func TestAttributesThatCannotBeRead(t *testing.T) {
 	src := write(t, "new", t.TempDir(), "src")
 	tree := &fake{sink: func(_ string, s Sink) (Sink, error) { return statless{s}, nil }}
@@ -233,8 +232,8 @@ type statless struct{ Sink }
 func (statless) Stat() (Meta, error)                 { return Meta{}, unix.EIO }
 func (statless) SetAttr(context.Context, Attr) error { return unix.ENOTSUP }
 
-// TestOwnerThatIsRefused: an error for a process that may change owners, and for others unless the
-// permission is missing. A different group alone is set.
+// TestOwnerThatIsRefused: missing permission is an error only for a process that may change owners;
+// other errors are reported always. Without permission for the owner, the group alone is tried.
 func TestOwnerThatIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		privileged bool
@@ -267,8 +266,8 @@ type stickyDir struct{ Dir }
 
 func (stickyDir) RenameTo(context.Context, string, Dir, string) error { return unix.EPERM }
 
-// TestTemporaryNamesThatAreTaken: another is tried, and not for ever; on a file system of shorter
-// names the temporary name does not hold the file's.
+// TestTemporaryNamesThatAreTaken: at most maxNames names are tried. If the file system permits only
+// shorter names, the temporary name does not contain the file's name.
 func TestTemporaryNamesThatAreTaken(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -340,7 +339,7 @@ func TestDiscardNamesWhatStays(t *testing.T) {
 	}
 }
 
-// TestLingerOutlivesItsContext: for as long as a temporary file needs, and not beyond its cancel.
+// TestLingerOutlivesItsContext: a cleanupContext continues after its parent, until it is cancelled.
 func TestLingerOutlivesItsContext(t *testing.T) {
 	type key struct{}
 	outer, end := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))

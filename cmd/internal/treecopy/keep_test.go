@@ -127,7 +127,7 @@ func TestLinksAndKinds(t *testing.T) {
 	}
 }
 
-// TestTargetsKeepWhatTheyAre: other names, owner, mode and ACL of a target that exists.
+// TestTargetsKeepWhatTheyAre: an existing target keeps its other names, owner, mode and ACL.
 func TestTargetsKeepWhatTheyAre(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -181,7 +181,7 @@ func TestTargetsKeepWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestUmaskCounts: without -p, and not with it.
+// TestUmaskCounts: the umask limits modes without -p, but not with -p.
 func TestUmaskCounts(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := t.TempDir()
@@ -243,7 +243,7 @@ func TestMoveKeepsWhatIsNotThere(t *testing.T) {
 		t.Errorf("kept only %s", got)
 	}
 	tree.open = func(m Meta, s Source) (Source, error) {
-		if m.Name == "0" && m.Size == 5 { // written to while it is copied
+		if m.Name == "0" && m.Size == 5 { // change the file while it is copied
 			write(t, "changed!", src, "d0/small/0")
 			write(t, "came", src, "d0/small/new")
 		}
@@ -268,7 +268,7 @@ func TestSeveralTrees(t *testing.T) {
 	}
 }
 
-// TestLinksOfTheSource: followed with -L, in a circle not.
+// TestLinksOfTheSource: -L follows links, except those that lead back to a directory above.
 func TestLinksOfTheSource(t *testing.T) {
 	r := newRig(t, asCaller)
 	src, out := r.dir, t.TempDir()

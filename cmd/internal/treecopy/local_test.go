@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLocalPathsThatAreNone: as cp(1) says it of an empty operand, and of a name without a
-// directory.
+// TestLocalPathsThatAreNone: an empty path does not exist, and a name without a directory is in the
+// current one.
 func TestLocalPathsThatAreNone(t *testing.T) {
 	if _, _, err := (Local{}).Parent(t.Context(), "", ""); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("an empty path: %v", err)

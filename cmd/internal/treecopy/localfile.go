@@ -132,7 +132,7 @@ func (f *localFile) ACLs(context.Context) (nfsclient.ACLs, error) {
 	return readACLs(false, func(attr string, b []byte) (int, error) { return unix.Fgetxattr(f.fd, attr, b) })
 }
 
-// WriteAt appends if the file is a stream.
+// WriteAt ignores off if the file is a stream.
 func (f *localFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.stream {
 		return f.Write(p)

@@ -41,7 +41,7 @@ func (d apartDir) Sub(ctx context.Context, m Meta) (Dir, error) {
 func (d apartDir) RenameTo(context.Context, string, Dir, string) error { return unix.EXDEV }
 func (d apartDir) LinkTo(context.Context, Meta, Dir, string) error     { return unix.EXDEV }
 
-// TestMovesOverWhatIsThere: by rename and by copy, with the same result and the same words.
+// TestMovesOverWhatIsThere: moves by rename and by copy have the same results and messages.
 func TestMovesOverWhatIsThere(t *testing.T) {
 	for _, c := range []struct {
 		what, src, dst string
@@ -226,7 +226,7 @@ func TestMoveSaysWhatItDoes(t *testing.T) {
 	}
 }
 
-// TestMoveOverWhatThisRunMade: two sources of one name are one too many.
+// TestMoveOverWhatThisRunMade: a source does not replace an earlier source with the same name.
 func TestMoveOverWhatThisRunMade(t *testing.T) {
 	for _, tree := range []Tree{Local{}, apart{}} {
 		top, dst := t.TempDir(), t.TempDir()

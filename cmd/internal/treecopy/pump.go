@@ -195,7 +195,7 @@ type parallel struct {
 	err  error        // the error of the goroutine that hands out blocks
 }
 
-// blocks reads from off to end and returns the offset reached.
+// blocks copies from off to end and returns the offset reached.
 func (p *parallel) blocks(off, end int64) int64 {
 	raiseTo(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil && !p.eof.Load(); off += blockSize {
@@ -222,8 +222,8 @@ func (p *parallel) blocks(off, end int64) int64 {
 	return off
 }
 
-// segments reads the file system's data segments. If the file system does not report them, all
-// bytes are read.
+// segments copies the file system's data segments, or all bytes if the file system does not report
+// segments.
 func (p *parallel) segments(off int64) int64 {
 	size := int64(-1) // the size when the data last ended at off; -1: never
 	for p.ctx.Err() == nil {
@@ -253,7 +253,7 @@ func (p *parallel) segments(off int64) int64 {
 	return off
 }
 
-// extent reads one segment of data.
+// extent copies one segment of data.
 func (p *parallel) extent(off, end int64) {
 	raiseTo(&p.last, off)
 	for ; off < end && p.ctx.Err() == nil; off += blockSize {

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A sparseSource asks before the word of the file system goes out.
+// A sparseSource calls next before NextData returns.
 type sparseSource struct {
 	Source
 	next func(off int64, err error) // err is NextData's result
@@ -176,7 +176,7 @@ func TestSparseCopiesAreEqual(t *testing.T) {
 			from, err := (Local{}).stat(t, src)
 			to, err2 := (Local{}).stat(t, dst)
 			if err != nil || err2 != nil || how != SparseNever && to.Used > from.Used+10*holeSize {
-				// up to five pieces of data, each with two ends
+				// up to five pieces of data, whose ten ends may each lie within a hole's size
 				t.Errorf("%v: %d bytes of disk for %d (%v, %v)", how, to.Used, from.Used, err, err2)
 			}
 		}

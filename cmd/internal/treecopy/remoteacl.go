@@ -22,8 +22,8 @@ type dirACLs struct {
 	now   nfsclient.ACLs // an empty Access stands for the mode
 }
 
-// current returns the directory's ACLs. It asks the server at most once, and never if this run made
-// the directory in a parent without a default ACL.
+// current returns the directory's ACLs. It asks the server until one answer has come, and never if
+// this run made the directory in a parent without a default ACL.
 func (d *remoteDir) current(ctx context.Context) (nfsclient.ACLs, error) {
 	d.acls.mu.Lock()
 	defer d.acls.mu.Unlock()

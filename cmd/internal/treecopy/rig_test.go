@@ -203,7 +203,7 @@ func names(t *testing.T, dir string) string {
 // A fake is a Tree of this machine with hooks on its sources.
 type fake struct {
 	Local
-	list []Meta                                  // listed as well
+	list []Meta                                  // additional entries of a listing
 	open func(m Meta, s Source) (Source, error)  // replaces the result of Open
 	sink func(name string, s Sink) (Sink, error) // replaces the result of Create
 	sub  func(ctx context.Context, m Meta) error // before a directory is opened
@@ -277,5 +277,5 @@ func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName str
 	return d.Dir.RenameTo(ctx, name, to, newName)
 }
 
-// asCaller is a server that maps no caller, not even root.
+// asCaller makes a server map no caller, not even root.
 var asCaller = nfsserver.Squash{NoRootSquash: true}

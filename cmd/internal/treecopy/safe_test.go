@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestSameFileIsRefused: by name, by a hard link, by a symbolic one; on this
-// machine, on a server, through two connections, and through a server of this machine.
+// TestSameFileIsRefused: a file is not copied onto itself, whether by name, by a hard or a symbolic
+// link, locally, on a server, through two connections, or through a server on this machine.
 func TestSameFileIsRefused(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "precious", r.dir, "f")
@@ -77,8 +77,7 @@ func TestJustCreatedIsNotOverwritten(t *testing.T) {
 	wantFile(t, "b", r.dir, "b/f")
 }
 
-// TestSetIDStaysWithItsOwner: a copy of another user's setuid file is setuid only
-// when it is that user's again.
+// TestSetIDStaysWithItsOwner: a copy of a setuid file is setuid only with the same owner.
 func TestSetIDStaysWithItsOwner(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	const setid = fs.ModeSetuid | fs.ModeSetgid

@@ -1,4 +1,4 @@
-// When two objects are one: within one domain by number, between two by all that is shown.
+// When two objects are one: within a domain by number, between two domains by other attributes too.
 
 package treecopy
 

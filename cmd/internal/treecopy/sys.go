@@ -149,8 +149,8 @@ func copyXattrs(from, to int, want func(string) bool) error {
 	return nil
 }
 
-// setAttrAt sets attributes of a name. The owner is first, because a change of owner clears set-ID
-// bits.
+// setAttrAt sets attributes of a name. It sets the owner first, because a change of owner clears
+// set-ID bits.
 func setAttrAt(dirfd int, name string, link bool, a Attr) error {
 	if a.SetOwner {
 		if err := unix.Fchownat(dirfd, name, a.UID, a.GID, unix.AT_SYMLINK_NOFOLLOW); err != nil {

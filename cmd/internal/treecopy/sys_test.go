@@ -40,7 +40,7 @@ func TestModesBothWays(t *testing.T) {
 	}
 }
 
-// TestStatIsThatOfPackageOS: for each kind of object.
+// TestStatIsThatOfPackageOS: statAt and package os agree about each kind of object.
 func TestStatIsThatOfPackageOS(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "content", dir, "f")
@@ -111,8 +111,8 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 	}
 }
 
-// TestSetAttrSetsWhatIsAsked: each attribute by itself, the others stay; a link's own, never its
-// target's.
+// TestSetAttrSetsWhatIsAsked: each attribute can be set by itself, and the others stay. For a link,
+// they are its own, never its target's.
 func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "x", dir, "f")
@@ -175,7 +175,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestMknodMakesItsKind: by kind, and nothing for a kind that mknod(2) does not make.
+// TestMknodMakesItsKind: each type that mknod(2) makes, and EINVAL for others.
 func TestMknodMakesItsKind(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	d, err := openLocalDir(unix.AT_FDCWD, t.TempDir(), 0, "DIR")
@@ -203,7 +203,8 @@ func TestMknodMakesItsKind(t *testing.T) {
 	}
 }
 
-// TestXattrsThatAreCarried: a user's own go along, others of the old program do not.
+// TestXattrsThatAreCarried: users' attributes are copied; others, such as a program's capabilities,
+// are not.
 func TestXattrsThatAreCarried(t *testing.T) {
 	for name, want := range map[string]bool{
 		"user.": true, "user.comment": true, posixacl.AttrAccess: true, posixacl.AttrDefault: false,

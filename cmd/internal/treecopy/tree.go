@@ -49,8 +49,8 @@ func (m *Meta) key() key { return key{m.Fsid, m.Fileid} }
 
 // same reports whether a and b are one object. Within a domain (this machine, or one connection)
 // the numbers decide. Between two domains, such as a server's export that is also mounted here or
-// one server over two transports, the file number and all other attributes shown by a server must
-// match: no two files share those.
+// one server over two transports, the attributes compared below must match. No two files share
+// them.
 func same(a, b *Meta) bool {
 	if a.domain == b.domain {
 		return a.key() == b.key()
@@ -100,8 +100,8 @@ type Sink interface {
 	// Sync brings the data to stable storage. After nfsclient.ErrLostWrites all of it must be
 	// written again.
 	Sync() error
-	// Stat returns the file's attributes: after a Create as known without a call, otherwise by a
-	// call.
+	// Stat returns the file's attributes: a local file's present ones, a remote file's ones at its
+	// opening, without a call.
 	Stat() (Meta, error)
 	SetAttr(ctx context.Context, a Attr) error
 	// Adopt gives the new file the owner, mode and ACL of old, a file in the same directory that

@@ -21,7 +21,7 @@ import (
 // Limits of concurrency.
 const (
 	copyWalkers = 8  // directories being listed
-	copyWorkers = 48 // directories being listed
+	copyWorkers = 48 // files being copied
 )
 
 // A walk is the copy of one tree.

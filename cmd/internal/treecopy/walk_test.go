@@ -58,8 +58,8 @@ func equalTrees(t *testing.T, a, b string) {
 	}
 }
 
-// TestTreesOfAllShapes: empty, wide, deep and bushy ones, up to a server and back, and each counted
-// once.
+// TestTreesOfAllShapes: an empty, a wide, a deep and a bushy tree are copied to a server and back,
+// and each file and directory is counted once.
 func TestTreesOfAllShapes(t *testing.T) {
 	r := newRig(t, asCaller)
 	for name, shape := range map[string][3]int{
@@ -145,7 +145,8 @@ func TestTreeIntoWhatIsThere(t *testing.T) {
 	wantFile(t, "new", dst, "last")
 }
 
-// TestCancelledTreesCloseWhatTheyOpened: wherever in the walk the context ends.
+// TestCancelledTreesCloseWhatTheyOpened: no descriptor stays open, wherever in the walk the context
+// ends.
 func TestCancelledTreesCloseWhatTheyOpened(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	tree(t, src, 4, 3, 3)
@@ -227,13 +228,14 @@ func TestFollowedLinksInTrees(t *testing.T) {
 	}
 }
 
-// TestVerboseNamesEachObject: each once, source and target, directories before their contents.
+// TestVerboseNamesEachObject: -v prints each source and target once, directories before their
+// contents.
 func TestVerboseNamesEachObject(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "dst")
 	tree(t, src, 1, 2, 1)
 	l := &log{}
 	o := l.options(all)
-	o.Verbose = func(s string) { o.Warn(s) } // which locks
+	o.Verbose = func(s string) { o.Warn(s) } // Warn locks the log
 	if err := New(o).Copy(t.Context(), []Operand{local(src)}, local(dst)); err != nil {
 		t.Fatalf("Copy: %v", err)
 	}
