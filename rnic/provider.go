@@ -95,6 +95,9 @@ type Scheduler interface {
 	// EnsureReceiver makes the provider run the receive side if no goroutine does.
 	EnsureReceiver()
 
+	// RecallReceiver makes a goroutine in PollUntil return early, at once.
+	RecallReceiver()
+
 	// FlushDeferred notifies CQ handlers of completions of deferred work requests.
 	FlushDeferred()
 

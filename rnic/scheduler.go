@@ -7,9 +7,9 @@ package rnic
 // handler has the answer. done is called after each batch of messages.
 //
 // PollUntil may return before done reports true, because another goroutine receives or the provider
-// wants its receive loop back; the caller then waits as it would without PollUntil. It may return
-// up to some milliseconds after the caller would have stopped waiting. The caller holds no lock
-// that a handler takes, and done must not wait long for such a lock.
+// wants its receive loop back; the caller then waits as it would without PollUntil. Without
+// RecallReceiver it may return up to some milliseconds after the caller would have stopped waiting.
+// The caller holds no lock that a handler takes, and done must not wait long for such a lock.
 //
 // It needs QPConfig.Waiting. A goroutine that waits without PollUntil calls EnsureReceiver once
 // Waiting reports true, or no goroutine might receive. done reports true once the answer is there,
@@ -24,6 +24,14 @@ func (qp *QP) PollUntil(done func() bool) {
 func (qp *QP) EnsureReceiver() {
 	if qp.scheduler != nil {
 		qp.scheduler.EnsureReceiver()
+	}
+}
+
+// RecallReceiver makes a goroutine in PollUntil return at once, without its answer: its caller has
+// stopped waiting. A PollUntil that begins later returns at once only if done reports true.
+func (qp *QP) RecallReceiver() {
+	if qp.scheduler != nil {
+		qp.scheduler.RecallReceiver()
 	}
 }
 

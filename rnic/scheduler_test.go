@@ -18,6 +18,7 @@ type drivenEnd struct {
 
 func (e *drivenEnd) PollUntil(func() bool) { e.calls++ }
 func (e *drivenEnd) EnsureReceiver()       { e.calls++ }
+func (e *drivenEnd) RecallReceiver()       { e.calls++ }
 func (e *drivenEnd) FlushDeferred()        { e.calls++ }
 func (e *drivenEnd) Uncork()               {}
 func (e *drivenEnd) InputWaits() bool      { return false }
@@ -42,8 +43,9 @@ func TestDeferredIsReported(t *testing.T) {
 		}
 		qp.PollUntil(nil)
 		qp.EnsureReceiver()
+		qp.RecallReceiver()
 		qp.FlushDeferred()
-		if want := map[bool]int{true: 3}[driven]; de.calls != want {
+		if want := map[bool]int{true: 4}[driven]; de.calls != want {
 			t.Errorf("driven %v: %d calls", driven, de.calls)
 		}
 		qp.Close()

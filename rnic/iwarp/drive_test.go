@@ -237,6 +237,24 @@ func TestRecall(t *testing.T) {
 	})
 }
 
+// TestRecallReceiver: a caller that the ULP recalls returns at once, and the receive loop receives
+// the reply. Without a caller that receives, the ULP's recall changes nothing.
+func TestRecallReceiver(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *driven) {
+		took := d.begin()
+		d.qp.RecallReceiver()
+		if d := <-took; d > 0 {
+			t.Errorf("the caller received for %v after the recall, want 0", d)
+		}
+		d.wantOwner(ownerLoop)
+		d.qp.RecallReceiver()
+		d.answer()
+		if synctest.Wait(); d.by[ownerLoop].Load() != 1 || d.qp.Err() != nil {
+			t.Fatalf("the loop has handled %d replies, want 1; QP: %v", d.by[ownerLoop].Load(), d.qp.Err())
+		}
+	})
+}
+
 // TestRecallBusy: a caller with much input, but no reply, is recalled as well.
 func TestRecallBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {

@@ -72,6 +72,7 @@ func (m moment) take() moment      { return m.of(ownerCaller) + 8 }
 type receiveRight struct {
 	now   atomic.Uint64 // a moment; become is its only writer
 	wake  chan struct{} // one token: the parked loop checks whether it is needed
+	asked atomic.Bool   // the ULP has recalled the caller that had the right; before a token
 	slow  wait.Backoff  // active after a recall, because callers with slow replies gain nothing
 	tally tally.Counter // see AddTo
 
@@ -198,7 +199,7 @@ func (s *stream) park() {
 		due := false
 		select {
 		case <-r.wake:
-			due = r.owner() == ownerNone || s.q.Failed()
+			due = r.asked.Swap(false) || r.owner() == ownerNone || s.q.Failed()
 		case <-tick.C:
 			due = r.moment() == last
 			last = r.moment()
@@ -283,6 +284,14 @@ func (s *stream) receiveFor(done func() bool) error {
 		}
 	}
 	return nil
+}
+
+// RecallReceiver implements rnic.Scheduler. A caller that takes the right later asks done first.
+func (s *stream) RecallReceiver() {
+	if s.right.owner() == ownerCaller {
+		s.right.asked.Store(true)
+		s.right.notify()
+	}
 }
 
 // EnsureReceiver implements rnic.Scheduler.

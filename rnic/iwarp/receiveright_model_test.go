@@ -113,6 +113,16 @@ func (s *schedule) run() {
 	for range calls {
 		delays = append(delays, s.some())
 	}
+	var recalls []time.Duration
+	for range s.rnd.IntN(5) {
+		recalls = append(recalls, s.some())
+	}
+	callers.Go(func() {
+		for _, d := range recalls {
+			time.Sleep(d)
+			s.qp.RecallReceiver()
+		}
+	})
 	callers.Go(func() {
 		for _, d := range delays {
 			for int64(s.answers) == s.asked.Load() {

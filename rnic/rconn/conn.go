@@ -27,7 +27,7 @@ type Conn struct {
 	peer          hello  // set before the first message
 	immediate     bool   // data is announced by Immediate Data
 	local, remote net.Addr
-	answered      func() bool // no Read waits; for PollUntil
+	answered      func() bool // no Read waits, or it must not; for PollUntil
 
 	readDeadline, writeDeadline deadline
 
@@ -63,8 +63,8 @@ func newConn(network string, cfg *Config) (*Conn, error) {
 	dev := cfg.Device
 	c := &Conn{network: network, linger: cfg.Linger, immediate: dev.Caps().ImmediateData, memory: make([]byte, cfg.Ring),
 		readWake: make(chan struct{}, 1), writeWake: make(chan struct{}, 1), ended: make(chan struct{})}
-	c.answered = func() bool { return !c.readWaits.Load() }
-	c.readDeadline.wake = func() { wake(c.readWake) }
+	c.answered = func() bool { return !c.readWaits.Load() || c.readDeadline.passed() }
+	c.readDeadline.wake = func() { wake(c.readWake); c.qp.RecallReceiver() }
 	c.writeDeadline.wake = func() { wake(c.writeWake); c.out.nudge.now() }
 	c.out.nudge.init()
 	pd := dev.AllocPD() // one for each connection: a peer cannot reach another's ring
@@ -182,6 +182,7 @@ func (c *Conn) wakeAll() {
 	wake(c.readWake)
 	wake(c.writeWake)
 	c.out.nudge.now()
+	c.qp.RecallReceiver()
 }
 
 // causeOf returns the connection's error after its QP has ended with err. An end without a message

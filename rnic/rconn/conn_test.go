@@ -318,7 +318,8 @@ func TestDialRefused(t *testing.T) {
 	})
 }
 
-// TestReadReceives: a Read that waits receives itself, even if its side has never written.
+// TestReadReceives: a Read that waits receives itself, even with a deadline, and if its side has
+// never written.
 func TestReadReceives(t *testing.T) {
 	l, cfg := listen(t, iwarp.Name, Config{})
 	x, y := join(t, l, cfg)
@@ -331,6 +332,7 @@ func TestReadReceives(t *testing.T) {
 		}
 	}()
 	defer close(next)
+	must.Succeed(t, y.SetReadDeadline(time.Now().Add(time.Hour)))
 	for b := make([]byte, 1); cfg.Device.Mechanisms()["caller_receive"].Won == 0; {
 		next <- struct{}{}
 		_, err := y.Read(b)

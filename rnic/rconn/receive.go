@@ -165,12 +165,9 @@ func (c *Conn) consumed(n int) {
 }
 
 // awaitMessage waits until a message, the deadline or the connection's end wakes Read. Read then
-// receives itself, so no other goroutine has to wake it, and the bytes are in the CPU's cache. A
-// deadline cannot interrupt that, so with a deadline Read sleeps.
+// receives itself, so no other goroutine has to wake it, and the bytes are in the CPU's cache.
 func (c *Conn) awaitMessage() {
-	if !c.readDeadline.pending() {
-		c.qp.PollUntil(c.answered)
-	}
+	c.qp.PollUntil(c.answered)
 	if c.readWaits.Load() {
 		c.qp.EnsureReceiver()
 	}
