@@ -137,7 +137,8 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// TestHalfContexts: contexts in creation are bounded by number, host and time, and are no contexts.
+// TestHalfContexts: contexts in creation are bounded in all, for each host and in time, and no call
+// can use them.
 func TestHalfContexts(t *testing.T) {
 	r := newRig(t, tcp, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.legs = 2 })
 	established := r.realm
@@ -176,7 +177,7 @@ func TestNoChunks(t *testing.T) {
 	conn, err := rpcrdma.Dial(bg, iwarp.Open(rnic.DeviceConfig{}), r.addr, rpcrdma.Config{})
 	must.Succeed(t, err)
 	defer conn.Close()
-	// A context that the server knows, without an exchange.
+	// A context is added to the server without an exchange.
 	p := &handPeer{t: t, rig: r, ctx: r.realm.context("alice@TEST", "nonce", false), handle: newHandle()}
 	x := &serverContext{protection: protection{r.realm.context("alice@TEST", "nonce", true)}, ends: time.Now().Add(time.Hour), handle: handle(p.handle)}
 	r.gss.contexts.add(x, addr("127.0.0.1:1"), time.Now())
@@ -230,7 +231,7 @@ func TestNoChunks(t *testing.T) {
 	}
 }
 
-// TestOverhead: estimates have room for verifier and protection, and not much more.
+// TestOverhead: the estimated overhead is enough for verifier and protection, and not much more.
 func TestOverhead(t *testing.T) {
 	conformance.Proves(t, "R8166-211")
 	p := &protection{newFakeRealm().context("a@TEST", "nonce", true)}

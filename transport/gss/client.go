@@ -103,12 +103,12 @@ type user struct {
 	client  *Client
 	name    string
 	current atomic.Pointer[clientContext] // nil: none
-	used    atomic.Int64                  // time of the last call: Client.age, see use
+	used    atomic.Int64                  // Client.age at the last call, within useStep
 
 	creating chan struct{} // holds a token while a goroutine creates a context
 
-	mu       sync.Mutex
-	failure  error // of the last creation
+	mu       sync.Mutex // guards both below
+	failure  error      // of the last creation
 	failedAt time.Time
 }
 

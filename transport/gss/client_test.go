@@ -27,7 +27,7 @@ var bg = context.Background()
 // users returns a Client of contexts for the rig's realm.
 func (r *rig) users() *Client { return NewClient(ClientConfig{Initiator: r.realm.initiator}) }
 
-// count makes a COUNT.
+// count calls COUNT.
 func count(c *transport.Client, as *transport.Auth, arg uint32) (uint32, error) {
 	out := words{0}
 	err := c.CallAs(bg, as, testProc(tCount), words{arg}, &out, nil, 0)
@@ -127,7 +127,7 @@ func TestConfigAuth(t *testing.T) {
 	})
 }
 
-// TestLegs: mechanisms of several exchanges, and their handles.
+// TestLegs: context creation with two to four exchanges, and its handles.
 func TestLegs(t *testing.T) {
 	conformance.Proves(t, "R2203-011", "R2203-014", "R2203-022", "R2203-023", "R2203-024")
 	overEach(t, func(t *testing.T, n network) {
@@ -144,7 +144,8 @@ func TestLegs(t *testing.T) {
 	})
 }
 
-// TestDisagreement: an initiator that is complete before the acceptor, and after, is refused.
+// TestDisagreement: a creation fails if one end is complete before the other, or after too many
+// exchanges.
 func TestDisagreement(t *testing.T) {
 	conformance.Proves(t, "R2203-024")
 	for _, row := range []struct{ server, client int }{{2, 1}, {1, 2}, {maxLegs + 1, maxLegs + 1}, {maxLegs + 1, maxLegs + 2}} {
@@ -262,7 +263,7 @@ func TestRefreshAndExpiry(t *testing.T) {
 	call("with tickets again", starts+1)
 }
 
-// TestManyUsers: users have contexts of their own over one connection, made once each.
+// TestManyUsers: users with one connection have a context each, made once.
 func TestManyUsers(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		r := newRig(t, n, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.slow = 20 * time.Millisecond })
@@ -379,7 +380,7 @@ func TestSchedules(t *testing.T) {
 				for i := range calls {
 					as := g.Auth(fmt.Sprint("user", rng.IntN(3)), services[rng.IntN(3)])
 					_, err := count(c, as, uint32(w*1000+i))
-					for err != nil && contextRefused(err) { // forgotten twice within one call
+					for err != nil && contextRefused(err) { // two were forgotten within one call
 						_, err = count(c, as, uint32(w*1000+i))
 					}
 					if err != nil {

@@ -54,7 +54,7 @@ const (
 	fakeMIC   = 32
 )
 
-// token is nonce, MAC, principal.
+// token returns nonce, MAC and principal.
 func (r *fakeRealm) token(principal, nonce string) []byte {
 	return append(append([]byte(nonce), r.mac("first", principal, nonce)...), principal...)
 }
@@ -180,7 +180,7 @@ func (x *fakeContext) VerifyMIC(token []byte, parts ...[]byte) error {
 	if f := x.onVerify.Load(); f != nil {
 		(*f)()
 	}
-	// Without an allocation, as a real mechanism.
+	// Without an allocation, as in a real mechanism.
 	space := micSpace.Get().(*[fakeMIC]byte)
 	defer micSpace.Put(space)
 	if !hmac.Equal(token, sumOf(&x.receive, space[:0], parts)) {

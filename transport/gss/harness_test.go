@@ -185,7 +185,7 @@ type rig struct {
 	addr   string
 }
 
-// mapUser refuses mallory and gives everyone else a user by length of name.
+// mapUser refuses mallory, and gives each other principal a UID by the length of its name.
 func mapUser(principal string) (transport.Cred, bool) {
 	return transport.Cred{UID: 1000 + uint32(len(principal)), GID: 100, GIDs: []uint32{7}}, principal != "mallory@TEST"
 }
@@ -251,7 +251,7 @@ func overEach(t *testing.T, f func(t *testing.T, n network)) {
 
 var services = []transport.Service{transport.ServiceNone, transport.ServiceIntegrity, transport.ServicePrivacy}
 
-// A handPeer writes calls by hand over TCP, in a context of its own.
+// A handPeer writes calls by hand over TCP, in its own context.
 type handPeer struct {
 	t      testing.TB
 	rig    *rig
@@ -319,7 +319,7 @@ func (p *handPeer) data(seq uint32, service transport.Service, proc uint32) *onc
 	return p.sign(p.header(&credential{seq: seq, service: service, handle: p.handle}, proc))
 }
 
-// message encodes a call.
+// encode encodes a call.
 func encode(h *oncrpc.CallHeader, args func(e *xdr.Encoder)) []byte {
 	e := xdr.NewEncoder(nil)
 	h.EncodeXDR(e)

@@ -58,8 +58,8 @@ type credential struct {
 	handle  []byte // in the message's memory
 }
 
-// parse reads a credential's body. After errVersion message is set if the rest has the format of
-// version 1, and otherwise messages.
+// parse reads a credential's body. With errVersion, c.message is the body's message if the rest has
+// the format of version 1; otherwise it is messages.
 func (c *credential) parse(body []byte) error {
 	var d xdr.Decoder
 	d.Reset(body, nil)

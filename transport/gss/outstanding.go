@@ -12,9 +12,9 @@ import (
 // maxOutstanding bounds a context's concurrent calls if the server's window is larger.
 const maxOutstanding = 4096
 
-// slowest is how long a call without an answer stops calls whose numbers would move the window past
-// it. Until then the call is perhaps still on its way, and the server would drop it. Later it has
-// arrived, and waits there.
+// slowest is how long an unanswered call keeps others from numbers that would move the server's
+// window past its own number. Until then the call may still be on its way, and the server would
+// drop it. Later it has surely arrived, and the server only takes long to answer.
 const slowest = time.Second
 
 var errSpent = errors.New("gss: the context's sequence numbers are used up")
@@ -26,7 +26,7 @@ type outstanding struct {
 
 	mu      sync.Mutex // guards all below
 	next    uint32
-	oldest  uint32 // lowest number in use, unless passed over as slow; next: none
+	oldest  uint32 // lowest number in use, except those passed over as slow; equal to next: none
 	count   uint32 // of numbers in use
 	inUse   []uint64
 	changed chan struct{} // closed when a number ends; nil: no call waits

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A failing has contexts at a server, and a clock that can be advanced.
+// A failing is a server with contexts that can fail, and a clock that can be advanced.
 type failing struct {
 	*rig
 	offset        atomic.Int64
@@ -105,7 +105,7 @@ func (f *failing) calls(t *testing.T) []failure {
 		{"the last number", call(maxSeq, asIs), ReasonSequence},
 		{"a used number", func() {
 			p.send(encode(p.data(1, transport.ServiceNone, tAdd), words{1, 2}.EncodeXDR))
-			must.Succeed(t, p.add(3)) // its reply follows the silence
+			must.Succeed(t, p.add(3)) // its reply comes after the used number's call was dropped
 		}, ReasonSequence},
 		{"a changed body", func() {
 			p.exchange(p.data(4, transport.ServiceIntegrity, tAdd), p.args(transport.ServiceIntegrity, 5, words{1, 2}.EncodeXDR))

@@ -1,4 +1,5 @@
-// Connections through a relay: retransmission, replay, and forged replies; contexts a client takes.
+// Connections through a relay: retransmission, replay and forged replies. Which contexts a client
+// accepts.
 
 package gss
 
@@ -24,7 +25,7 @@ type relay struct {
 	mu       sync.Mutex
 	conns    []net.Conn
 	recorded [][]byte       // the client's bytes by connection
-	change   func(b []byte) // of the server's bytes, if not nil
+	change   func(b []byte) // changes the server's bytes, if not nil
 }
 
 func newRelay(t *testing.T, to string) *relay {
@@ -107,8 +108,8 @@ func (r *relay) calls(i int) (msgs [][]byte) {
 	return msgs
 }
 
-// TestRetransmission: a call under which the connection is cut runs once, keeps its XID, gets a new
-// number, and its recorded copies are worthless.
+// TestRetransmission: if the connection is cut during a call, the call runs once, with its XID and
+// a new sequence number. The server drops recorded copies.
 func TestRetransmission(t *testing.T) {
 	conformance.Proves(t, "R2203-038", "R2203-039")
 	for _, service := range services {
@@ -204,7 +205,7 @@ func TestStoredReplies(t *testing.T) {
 	}
 }
 
-// TestForgedReplies: each changed bit of a reply makes the call fail, or its denial be tried once.
+// TestForgedReplies: a changed bit in any byte of a reply makes the call fail.
 func TestForgedReplies(t *testing.T) {
 	conformance.Proves(t, "R2203-021", "R2203-041")
 	for _, service := range services {
@@ -282,7 +283,7 @@ func TestForgedCreation(t *testing.T) {
 	}
 }
 
-// TestForgedErrors: a reply without success also proves its server: with a changed verifier it is
+// TestForgedErrors: the verifier of an unsuccessful reply is checked, too: with a changed one it is
 // not the call's result.
 func TestForgedErrors(t *testing.T) {
 	conformance.Proves(t, "R2203-041", "R2203-042")
@@ -308,7 +309,7 @@ func TestForgedErrors(t *testing.T) {
 	}
 }
 
-// TestForgedEmptyResults: results without a byte are checked, too.
+// TestForgedEmptyResults: the protection of empty results is checked, too.
 func TestForgedEmptyResults(t *testing.T) {
 	conformance.Proves(t, "R2203-044", "R2203-045")
 	r := newRig(t, tcp, nil)
@@ -351,7 +352,7 @@ func TestControlXIDs(t *testing.T) {
 	}
 }
 
-// TestEmptyWindow: a server that proves its key and allows no call gives no context.
+// TestEmptyWindow: a proven server with an empty window gives no context.
 func TestEmptyWindow(t *testing.T) {
 	x := newFakeRealm().context("alice@TEST", "", true)
 	verf := oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorGSS, Body: x.MIC(nil, make([]byte, 4))}
@@ -362,7 +363,7 @@ func TestEmptyWindow(t *testing.T) {
 	}
 }
 
-// TestCreationReplies: the results of a creation that a client takes, and those that it refuses.
+// TestCreationReplies: which results of a creation a client accepts.
 func TestCreationReplies(t *testing.T) {
 	first := credential{message: messageInit}
 	later := credential{message: messageContinue, handle: []byte{1}}

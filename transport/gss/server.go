@@ -104,13 +104,13 @@ func (s *Server) Figures() Figures {
 // Flavor implements transport.SecurityFlavor.
 func (s *Server) Flavor() oncrpc.Flavor { return oncrpc.FlavorGSS }
 
-// deny counts a refused call.
+// deny counts a refused call, and returns its verdict.
 func (s *Server) deny(why Reason, stat oncrpc.AuthStat) transport.Verdict {
 	s.failed.count(why)
 	return transport.Verdict{Action: transport.ActionDeny, Stat: stat}
 }
 
-// drop counts a call whose sequence number is used or too old. It gets no reply.
+// drop counts a call whose sequence number is used or too old, and returns its verdict: no reply.
 func (s *Server) drop() transport.Verdict {
 	s.failed.count(ReasonSequence)
 	return transport.Verdict{Action: transport.ActionDrop}

@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// tcp is the network of tests by hand.
+// tcp is the network of the tests with a handPeer.
 var tcp = networks[0]
 
 // checkDenied checks that a reply is AUTH_ERROR with stat, byte by byte.
@@ -44,7 +44,7 @@ func (p *handPeer) checkVerifier(what string, h *oncrpc.ReplyHeader, seq uint32)
 	}
 }
 
-// TestServices: calls by hand in each service, taken apart.
+// TestServices: each byte of calls and replies in each service.
 func TestServices(t *testing.T) {
 	conformance.Proves(t, "R2203-001", "R2203-021", "R2203-028", "R2203-031", "R2203-032", "R2203-033", "R2203-034", "R2203-035",
 		"R2203-041", "R2203-043", "R2203-044", "R2203-045")
@@ -188,7 +188,7 @@ func TestConcurrentReplay(t *testing.T) {
 	must.Become(t, "a call run", func() bool { return r.runs.Load() > 0 })
 	x.onVerify.Store(nil)
 	q.xid = 1000
-	for _, peer := range []*handPeer{p, q} { // replies come after that of the copy, if there is one
+	for _, peer := range []*handPeer{p, q} { // a second reply would come before this one
 		peer.send(encode(&oncrpc.CallHeader{XID: 4000, Prog: testProg, Vers: testVers}, nil))
 		for h, _ := peer.receive(); h.XID != 4000; h, _ = peer.receive() {
 			continue
@@ -199,7 +199,7 @@ func TestConcurrentReplay(t *testing.T) {
 	}
 }
 
-// TestCredentialFaults: what a credential must be.
+// TestCredentialFaults: each fault of a credential, and the server's answer.
 func TestCredentialFaults(t *testing.T) {
 	conformance.Proves(t, "R5403-001", "R5403-002", "R5403-005", "R5403-006", "R5403-007", "R5403-008", "R2203-002", "R2203-005", "R2203-007", "R2203-008", "R2203-026", "R2203-046", "R2203-047", "R2203-050", "R2203-054",
 		"R2203-055")
@@ -397,7 +397,7 @@ func TestDestroy(t *testing.T) {
 			t.Errorf("service %d: DESTROY %+v, then %v, want CREDPROBLEM", service, h, err)
 		}
 	}
-	if n := r.nulls.Load(); n > 3 { // those of dropped
+	if n := r.nulls.Load(); n > 3 { // the NULL calls of dropped
 		t.Errorf("procedure 0 ran %d times, want 3", n)
 	}
 	if f := r.gss.Figures(); f.Contexts != 0 {

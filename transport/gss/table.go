@@ -29,7 +29,7 @@ type serverContext struct {
 	ends       time.Time // of the ticket
 	handle     handle
 	window     window
-	used       atomic.Bool  // since the table looked last
+	used       atomic.Bool  // a call since evict last looked
 	last       atomic.Int64 // time of the last call, in Unix seconds
 
 	// Guarded by the table's mu.

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A lateConn delivers the second reply, the first after the context's, only when the third comes,
-// and before it.
+// A lateConn keeps the second reply, the first after the context's creation, until the third comes,
+// and delivers it before the third.
 type lateConn struct {
 	net.Conn
 	replies int

@@ -101,7 +101,7 @@ func TestForgottenUserIsNotLost(t *testing.T) {
 		t.Errorf("got %d users, want 2", got)
 	}
 	g.Close(bg, conn)
-	if got := r.gss.Figures().Contexts; got != 1 { // the forgotten one, which ends by itself
+	if got := r.gss.Figures().Contexts; got != 1 { // the forgotten user's, which ends by itself
 		t.Errorf("after Close: got %d contexts, want 1", got)
 	}
 }

@@ -12,8 +12,8 @@ type window struct {
 	seen [windowSize / 64]uint64 // a bit for each number modulo windowSize
 }
 
-// fresh reports whether seq would be taken now. It spares the cost of a replayed call's MIC (RFC
-// 2203 §7.2.2).
+// fresh reports whether seq would be taken now. For a replayed call it saves the check of the MIC
+// (RFC 2203 §7.2.2).
 func (w *window) fresh(seq uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

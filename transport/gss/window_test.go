@@ -189,7 +189,7 @@ func TestOutstandingBound(t *testing.T) {
 			seq, _, err := o.begin(t.Context(), until)
 			return seq, err
 		}
-		for want := uint32(1); want <= 4; want++ { // 4 passes over 1, after a pause
+		for want := uint32(1); want <= 4; want++ { // after a pause, 4 no longer waits for 1
 			seq, err := next(time.Time{})
 			if seq != want || err != nil {
 				t.Fatalf("number %d, %v, want %d", seq, err, want)

@@ -55,8 +55,8 @@ func NewAcceptor(o AcceptorOptions) (*Acceptor, error) {
 
 var _ gss.Acceptor = (*Acceptor)(nil)
 
-// Accept checks an AP-REQ and answers it with an AP-REP. A refused request, if it was readable, is
-// answered with a KRB-ERROR beside the error, of type *gss.Error.
+// Accept checks an AP-REQ and answers it with an AP-REP. If it refuses a readable request, it
+// returns a KRB-ERROR beside the error. Errors are *gss.Error.
 func (a *Acceptor) Accept(token []byte) (gss.Context, []byte, error) {
 	request, err := readRequest(token)
 	if err != nil {
@@ -135,8 +135,8 @@ func (a *Acceptor) accept(q apReq) (*Context, []byte, error) {
 	return a.reply(ticket, auth, session)
 }
 
-// openTicket decrypts the ticket. The service's name in the ticket is readable and not protected,
-// so it only says which keys are tried first. realm is the opening key's realm.
+// openTicket decrypts the ticket. The service's name in the ticket is not protected, so it only
+// decides which keys are tried first. realm is the opening key's realm.
 func (a *Acceptor) openTicket(q apReq) (part ticketPart, realm string, err error) {
 	entries := a.keys.current()
 	for {
@@ -156,8 +156,8 @@ func (a *Acceptor) openTicket(q apReq) (part ticketPart, realm string, err error
 	}
 }
 
-// tryKeys decrypts a copy of the ticket with each key of its enctype and version. Keys of the named
-// service are first. realm is the successful key's realm.
+// tryKeys decrypts a copy of the ticket with each key with its enctype and version, the named
+// service's keys first. realm is the successful key's realm.
 func tryKeys(entries []KeytabEntry, q apReq) (plain []byte, realm string, tried int) {
 	for _, named := range []bool{true, false} {
 		for _, e := range entries {
@@ -183,7 +183,7 @@ func sameVersion(entry, ticket uint32) bool {
 	return ticket == 0 || entry == ticket || entry < 256 && entry == ticket&0xff
 }
 
-// noKey returns the error for a ticket that no key opens, with the cure. tried counts the keys of
+// noKey returns the error for a ticket that no key opens, with the cure. tried counts the keys with
 // the ticket's enctype and version.
 func (a *Acceptor) noKey(q apReq, tried int) error {
 	file := a.keys.path

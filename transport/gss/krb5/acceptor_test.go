@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/gss"
 )
 
-// codes returns the status of an error: major, and Kerberos's code or -1.
+// codes returns an error's major status, and its Kerberos code or -1.
 func codes(err error) (major uint32, code int32) {
 	e := (*gss.Error)(nil)
 	if !errors.As(err, &e) {
@@ -145,7 +145,7 @@ func TestKeytabCures(t *testing.T) {
 	}
 }
 
-// TestCode: only codes of Kerberos are codes.
+// TestCode: Code returns 0 for minor status codes that are not Kerberos's.
 func TestCode(t *testing.T) {
 	for err, want := range map[error]int32{
 		nil: 0, errors.New("x"): 0, errBadMIC: 0, krbError(gss.Failure, CodeSkew, "x"): CodeSkew,
@@ -157,12 +157,13 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// otherRealm makes the client one of another realm, with realms on the way.
+// otherRealm moves the client to another realm; way are the realms on the way.
 func (f *forgery) otherRealm(realm, way string) {
 	f.client.realm, f.auth.client.realm, f.transited = realm, realm, []byte(way)
 }
 
-// TestAcceptOtherRealm: realms on the way need the KDC's check; without any, none is needed.
+// TestAcceptOtherRealm: realms on the way need the KDC's check. Without such realms no check is
+// needed.
 func TestAcceptOtherRealm(t *testing.T) {
 	a, _ := testAcceptor(t, "")
 	checked, direct := newForgery(t, AES256SHA1), newForgery(t, AES256SHA1)
@@ -194,7 +195,7 @@ func TestAcceptClockSkew(t *testing.T) {
 	}
 }
 
-// TestAcceptMalformed: other tokens have no reply, and the right status.
+// TestAcceptMalformed: tokens that are no readable AP-REQ get a status, and no KRB-ERROR.
 func TestAcceptMalformed(t *testing.T) {
 	conformance.Proves(t, "R4121-007")
 	a, _ := testAcceptor(t, "")
@@ -303,7 +304,7 @@ func TestKeytabChanges(t *testing.T) {
 	}
 }
 
-// TestRereadIsRare: unknown keys do not cause the keytab to be read each time.
+// TestRereadIsRare: not every unknown key makes the acceptor read the keytab.
 func TestRereadIsRare(t *testing.T) {
 	a, _ := testAcceptor(t, "")
 	a.keys.readAt = time.Now().Add(-2 * rereadInterval)
@@ -315,7 +316,7 @@ func TestRereadIsRare(t *testing.T) {
 	}
 }
 
-// TestPrincipal: a configured principal's keys are the only ones in use.
+// TestPrincipal: only the configured principal's keys are used.
 func TestPrincipal(t *testing.T) {
 	for _, principal := range []string{"nfs/server@R", "nfs/server", ""} {
 		a, _ := testAcceptor(t, principal)
@@ -324,7 +325,7 @@ func TestPrincipal(t *testing.T) {
 		if _, _, err := a.Accept(f.token()); err != nil {
 			t.Errorf("%q: %v", principal, err)
 		}
-		// The readable name selects no key: a ticket under an alias opens with the same key.
+		// The ticket's readable name excludes no key: an alias's ticket opens with the same key.
 		if _, _, err := a.Accept(host.token()); err != nil {
 			t.Errorf("%q, under an alias: %v", principal, err)
 		}

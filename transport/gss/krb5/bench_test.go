@@ -72,7 +72,7 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// BenchmarkMIC is a MIC of an RPC header.
+// BenchmarkMIC makes a MIC over an RPC header.
 func BenchmarkMIC(b *testing.B) {
 	for _, et := range enctypes {
 		i, a := contexts(b, et.id)
@@ -94,7 +94,7 @@ func BenchmarkMIC(b *testing.B) {
 	}
 }
 
-// BenchmarkAccept is the creation of a context.
+// BenchmarkAccept creates contexts.
 func BenchmarkAccept(b *testing.B) {
 	a, _ := testAcceptor(b, "")
 	for _, et := range enctypes {

@@ -29,8 +29,8 @@ type ccache struct {
 	tickets []ticket
 }
 
-// cacheFile returns the path of a cache. Of a directory it is the primary cache. Caches outside of
-// files cannot be read without MIT's library.
+// cacheFile returns a cache's path; for a directory, its primary cache's. Caches that are no files
+// cannot be read without MIT's library.
 func cacheFile(cache string) (string, error) {
 	kind, rest, ok := strings.Cut(cache, ":")
 	if !ok || strings.HasPrefix(cache, "/") {
@@ -48,7 +48,7 @@ func cacheFile(cache string) (string, error) {
 	return "", fmt.Errorf("krb5: the credential cache %s is of type %s, which cannot be read: set default_ccache_name = FILE:/tmp/krb5cc_%%{uid} in krb5.conf, or KRB5CCNAME, and run kinit again", cache, kind)
 }
 
-// primary returns the cache that is named in a directory's file primary, or the usual one.
+// primary returns the cache named in a directory's file primary, or without that file tkt.
 func primary(dir string) (string, error) {
 	b, err := readFile(filepath.Join(dir, "primary"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,8 +64,8 @@ func primary(dir string) (string, error) {
 	return filepath.Join(dir, file), nil
 }
 
-// readCache reads a cache's file. With an owner of at least 0, the file must be that user's: a root
-// process otherwise used the tickets of another user, to which a link points.
+// readCache reads a cache's file. With an owner of at least 0 the file must belong to that user, so
+// that a link cannot make a root process use another user's tickets.
 func readCache(path string, owner int) (*ccache, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -109,7 +109,7 @@ func parseCache(b []byte) (*ccache, error) {
 	c := &ccache{client: s.principal()}
 	for s.ok && len(s.b) > 0 {
 		t := s.ticket(v)
-		if s.ok && !strings.HasPrefix(t.server.realm, "X-CACHECONF:") { // settings of MIT's
+		if s.ok && !strings.HasPrefix(t.server.realm, "X-CACHECONF:") { // settings of MIT's library
 			c.tickets = append(c.tickets, t)
 		}
 	}
@@ -164,7 +164,8 @@ func (s *scanner) ticket(version byte) ticket {
 
 func (s *scanner) time() time.Time { return time.Unix(int64(s.uint32()), 0) }
 
-// best returns the ticket for a server that ends last, with a supported session key, or nil.
+// best returns the ticket for a server, or nil: of those with a supported session key, the one that
+// ends last.
 func (c *ccache) best(server name) (best *ticket) {
 	for i := range c.tickets {
 		t := &c.tickets[i]

@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// cacheBytes encodes a cache of alice@R with a setting of MIT's, a ticket-granting ticket until
-// end, one that ends earlier, and one of an unsupported enctype that ends later.
+// cacheBytes encodes a cache of alice@R with a setting of MIT's library and three
+// ticket-granting tickets: one until end, one that ends earlier, and one with an unsupported
+// enctype that ends later.
 func cacheBytes(version byte, end time.Time) []byte {
 	b := []byte{5, version}
 	if version == 4 {

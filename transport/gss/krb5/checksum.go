@@ -13,7 +13,7 @@ const (
 	contextDCE      = 1 << 12
 )
 
-// bindings is the size of the channel bindings' hash, which is zero without bindings.
+// bindings is the size of the channel bindings' hash in bytes. Without bindings the hash is zeros.
 const bindings = 16
 
 // newChecksum encodes flags without channel bindings and without delegation.
@@ -25,7 +25,8 @@ func newChecksum(flags uint32) []byte {
 }
 
 // parseChecksum returns the flags. Channel bindings are ignored, as by an acceptor without any (RFC
-// 4121 §4.1.1.2). A delegated ticket must be there if its flag is, and is ignored.
+// 4121 §4.1.1.2). With contextDelegate, a delegated ticket must follow, and
+// is ignored.
 func parseChecksum(b []byte) (flags uint32, ok bool) {
 	if len(b) < 4+bindings+4 || binary.LittleEndian.Uint32(b) != bindings {
 		return 0, false

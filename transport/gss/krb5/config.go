@@ -18,14 +18,14 @@ import (
 // A Config is a krb5.conf as it was read. It does not change.
 type Config struct {
 	profile profile
-	kdc     *config.Config // for exchanges with KDCs
+	kdc     *config.Config // gokrb5's part, for exchanges with KDCs
 	skew    time.Duration
 
 	files, dns resolver // of names: /etc/hosts, and DNS
 	resolvConf string   // path
 }
 
-// LoadConfig reads files in order. Without paths these are the ones of KRB5_CONFIG, separated by
+// LoadConfig reads files in order. Without paths it takes those in KRB5_CONFIG, separated by
 // colons, or /etc/krb5.conf.
 func LoadConfig(paths ...string) (*Config, error) {
 	if len(paths) == 0 {
@@ -86,8 +86,8 @@ func kdcAddresses(values []string) (list []string) {
 	return list
 }
 
-// enctypes returns the supported ones of a list in libdefaults, else of permitted_enctypes, else
-// all.
+// enctypes returns the supported enctypes in a list of libdefaults; without any, those in
+// permitted_enctypes, or all.
 func (c *Config) enctypes(relation string) (ids []int32) {
 	text := c.profile.first("libdefaults/"+relation, c.profile.first("libdefaults/permitted_enctypes", ""))
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
@@ -106,7 +106,8 @@ func (c *Config) enctypes(relation string) (ids []int32) {
 	return ids
 }
 
-// enctypesNamed returns the enctypes of a word of krb5.conf: names, MIT's short names and families.
+// enctypesNamed returns the enctypes for a word in krb5.conf: a name, MIT's short name, or a
+// family.
 func enctypesNamed(word string) []int32 {
 	switch strings.ToLower(word) {
 	case "aes", "default":
@@ -123,7 +124,7 @@ func enctypesNamed(word string) []int32 {
 	return nil
 }
 
-// parseDuration parses a duration of krb5.conf: seconds, "1h30m", "2d 3h", or "h:m:s".
+// parseDuration parses a duration in krb5.conf: seconds, "1h30m", "2d 3h", or "h:m:s".
 func parseDuration(s string) (time.Duration, bool) {
 	s = strings.ReplaceAll(s, " ", "")
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
@@ -204,7 +205,7 @@ func (c *Config) CacheName(uid int) string {
 	return expand(c.profile.first("libdefaults/default_ccache_name", "FILE:/tmp/krb5cc_%{uid}"), uid)
 }
 
-// expand replaces the parameters of a path in krb5.conf.
+// expand replaces the parameters in a path from krb5.conf.
 func expand(s string, uid int) string {
 	if !strings.Contains(s, "%{") {
 		return s

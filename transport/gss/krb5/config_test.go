@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// conf writes files of a configuration and loads the first.
+// conf writes the files of a configuration and loads the first one.
 func conf(t *testing.T, files ...string) *Config {
 	t.Helper()
 	dir := t.TempDir()

@@ -27,18 +27,18 @@ type Context struct {
 	peer         string
 	expires      time.Time
 	enctype      *enctype
-	sendFlags    byte // of each token
+	sendFlags    byte // in each sent token
 	receiveFlags byte
-	seq          atomic.Uint64 // of the next token
+	seq          atomic.Uint64 // the next token's sequence number
 	send         usageKeys
 	receive      usageKeys
 }
 
-// usageKeys are the keys of one direction.
+// usageKeys are the keys for one direction.
 type usageKeys struct {
-	sign  *macKey  // of MIC tokens
-	seal  *sealKey // of sealed Wrap tokens
-	clear *macKey  // of Wrap tokens without confidentiality
+	sign  *macKey  // for MIC tokens
+	seal  *sealKey // for Wrap tokens
+	clear *macKey  // for Wrap tokens without confidentiality
 }
 
 func newUsageKeys(k key, sign, seal uint32) usageKeys {
@@ -53,10 +53,10 @@ func newUsageKeys(k key, sign, seal uint32) usageKeys {
 type setup struct {
 	peer           string
 	expires        time.Time
-	key            key // the acceptor's subkey, if it has sent one
+	key            key // the acceptor's subkey if it has sent one, otherwise the initiator's
 	acceptorSubkey bool
-	acceptor       bool   // this end
-	seq            uint64 // the first number that this end sends
+	acceptor       bool   // this end is the acceptor
+	seq            uint64 // the first sequence number that this end sends
 }
 
 func newContext(s setup) *Context {
@@ -110,7 +110,7 @@ func (s *macState) checksum(parts [][]byte) []byte {
 	return s.end()
 }
 
-// VerifyMIC checks a token of the peer over the concatenated parts.
+// VerifyMIC checks the peer's MIC token over the concatenated parts.
 func (c *Context) VerifyMIC(token []byte, parts ...[]byte) error {
 	h, ok := parseHeader(token, idMIC)
 	if !ok || len(token) != tokenHeader+c.enctype.macSize {
@@ -157,7 +157,7 @@ func (c *Context) Wrap(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
-// Unwrap opens a token of the peer's Wrap, in the token's memory. A token without confidentiality
+// Unwrap opens a token from the peer's Wrap, in the token's memory. A token without confidentiality
 // is an error.
 func (c *Context) Unwrap(token []byte) (plain []byte, err error) {
 	h, ok := parseHeader(token, idWrap)

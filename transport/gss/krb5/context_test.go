@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// eachContext runs a test with both ends of contexts of each enctype.
+// eachContext runs a test with both ends of a context, for each enctype.
 func eachContext(t *testing.T, f func(t *testing.T, from, to *Context)) {
 	t.Helper()
 	for _, et := range enctypes {
@@ -47,7 +47,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// TestSequence: numbers of tokens begin with the exchanged ones and grow by one.
+// TestSequence: tokens' sequence numbers begin with the exchanged numbers and grow by one.
 func TestSequence(t *testing.T) {
 	conformance.Proves(t, "R4121-024", "R4121-025")
 	a, _ := testAcceptor(t, "")
@@ -66,7 +66,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestTokenHeaders: the bytes of RFC 4121 §4.2.6.
+// TestTokenHeaders: tokens begin with the bytes that RFC 4121 §4.2.6 demands.
 func TestTokenHeaders(t *testing.T) {
 	conformance.Proves(t, "R4121-022", "R4121-023", "R4121-027", "R4121-028", "R4121-029", "R4121-030", "R4121-031", "R4121-034", "R4121-043", "R4121-045")
 	i, a := contexts(t, AES256SHA1)
@@ -98,7 +98,7 @@ func sealed(from *Context, h, inner header, plain []byte, filler int, rotate int
 	return append(append(head[:], body[len(body)-r:]...), body[:len(body)-r]...)
 }
 
-// TestRotation: each rotation, also above the length, and each filler is taken.
+// TestRotation: each rotation, even one above the length, and each filler is accepted.
 func TestRotation(t *testing.T) {
 	conformance.Proves(t, "R4121-033", "R4121-039", "R4121-041", "R4121-042")
 	eachContext(t, func(t *testing.T, from, to *Context) {
@@ -147,7 +147,7 @@ func TestInnerHeader(t *testing.T) {
 	})
 }
 
-// TestAlteredTokens: no bit of a token can change, and none of its lengths but its own is taken.
+// TestAlteredTokens: a token with a changed bit or another length is refused.
 func TestAlteredTokens(t *testing.T) {
 	conformance.Proves(t, "R4121-029", "R4121-040", "R4121-044", "R4121-046")
 	eachContext(t, func(t *testing.T, from, to *Context) {
@@ -202,8 +202,8 @@ func TestAlteredTokens(t *testing.T) {
 	})
 }
 
-// TestIdentifiers: a token with another identifier or filler is refused also if its checksum, by a
-// peer with the key, covers them.
+// TestIdentifiers: a token with another identifier or filler is refused, even if a peer with the
+// key has made its checksum.
 func TestIdentifiers(t *testing.T) {
 	conformance.Proves(t, "R4121-044", "R4121-046")
 	eachContext(t, func(t *testing.T, from, to *Context) {
@@ -213,7 +213,7 @@ func TestIdentifiers(t *testing.T) {
 		}{{0, 4}, {1, 5}, {3, 0xfe}, {4, 0xfe}, {7, 0}} {
 			s := from.send.sign.begin()
 			header{id: idMIC, flags: from.sendFlags, seq: 9}.put(s.head[:])
-			good := s.head[change.at] == change.v // byte 0 of both tokens
+			good := s.head[change.at] == change.v // byte 0 keeps its value
 			s.head[change.at] = change.v
 			token := bytes.Clone(s.head[:])
 			token = append(token, s.checksum([][]byte{[]byte("x")})...)
@@ -262,7 +262,8 @@ func TestUnwrapWantsSealed(t *testing.T) {
 	})
 }
 
-// TestSubkeyFlag: with a subkey of the acceptor, tokens under another key are refused by name.
+// TestSubkeyFlag: if the acceptor has sent a subkey, a token without the subkey's flag is refused
+// with an error of its own.
 func TestSubkeyFlag(t *testing.T) {
 	i, a := contexts(t, AES128SHA2)
 	i.sendFlags &^= flagAcceptorSubkey
@@ -328,7 +329,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestTokenAlloc: with room, tokens allocate nothing.
+// TestTokenAlloc: if dst has room, making and checking tokens allocates nothing.
 func TestTokenAlloc(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
@@ -370,7 +371,7 @@ func TestUnknownFlags(t *testing.T) {
 	})
 }
 
-// TestFiller: a MIC token with other filler is malformed, also under the right key.
+// TestFiller: a MIC token with other filler is malformed, even with a valid checksum.
 func TestFiller(t *testing.T) {
 	eachContext(t, func(t *testing.T, from, to *Context) {
 		s := from.send.sign.begin()

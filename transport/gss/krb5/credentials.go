@@ -25,15 +25,15 @@ type Credentials struct {
 
 	mu       sync.Mutex // guards all below; never held during a request
 	granting ticket
-	services map[string]ticket  // by the requested name; all of granting's client
-	flights  map[string]*flight // requests that run: "" for granting
+	services map[string]ticket  // by the requested name; all for granting's client
+	flights  map[string]*flight // running requests by key, see known; "": for granting
 }
 
 // A source has a client's ticket-granting ticket.
 type source interface {
-	// current returns the ticket-granting ticket to use now, if there is one, and how to get the
-	// next one, if it is time or there is none. The earlier one, if it is still good, is returned
-	// again unless the file has a newer one. Credentials.mu is held.
+	// current returns the ticket-granting ticket to use now (the zero value: none), and the
+	// function that gets the next one (nil: not needed yet). While earlier is valid, t is earlier,
+	// unless the file has changed. Credentials.mu is held.
 	current(earlier ticket) (t ticket, next func(ctx context.Context) (ticket, error), err error)
 }
 
@@ -68,8 +68,8 @@ func (c *Credentials) Principal(ctx context.Context) (principal string, expires 
 	return t.client.String(), t.end, nil
 }
 
-// granted returns the ticket-granting ticket. It waits for a KDC only without a good one: a slow
-// KDC does not delay the use of a ticket that it could renew.
+// granted returns the ticket-granting ticket. It waits for a KDC only without a valid one: renewing
+// a valid ticket delays nothing.
 func (c *Credentials) granted(ctx context.Context) (ticket, error) {
 	t, next, err := c.look()
 	if err == nil && next != nil {
@@ -116,7 +116,7 @@ func (c *Credentials) grant(t ticket) {
 	c.granting = t
 }
 
-// asGSS makes an error one of GSS-API. An interrupted request keeps its own error.
+// asGSS makes an error a *gss.Error, except the error of an interrupted request.
 func asGSS(major uint32, err error) error {
 	switch err.(type) { //nolint:errorlint // only the outermost error
 	case *gss.Error:
@@ -152,7 +152,7 @@ func (c *Credentials) known(tgt ticket, service name) (ticket, *flight) {
 	if t, ok := c.services[key]; ok && usable(t) && t.client.same(tgt.client) {
 		return t, nil
 	}
-	// The client is part of the key: after a change of the file, a request of another client's may
+	// The client is part of the key: when the file changes, a request for the earlier client may
 	// still run.
 	return ticket{}, c.fly(tgt.client.String()+" "+key, func(ctx context.Context) (ticket, error) {
 		return c.conf.serviceTicket(ctx, tgt, service, false)
@@ -177,7 +177,7 @@ type cacheSource struct {
 	conf  *Config
 	cache string
 	owner int
-	info  os.FileInfo // of the file that was read; Credentials.mu guards it
+	info  os.FileInfo // the file's when it was read; Credentials.mu guards it
 }
 
 func (s *cacheSource) current(earlier ticket) (ticket, func(context.Context) (ticket, error), error) {
@@ -204,8 +204,8 @@ func (s *cacheSource) current(earlier ticket) (ticket, func(context.Context) (ti
 	return *t, s.renewal(*t), nil
 }
 
-// renewal returns how to renew a ticket, if it is near its end and renewable. The file keeps the
-// old one.
+// renewal returns the function that renews a ticket; nil: the ticket is not near its end, or not
+// renewable. The file keeps the old ticket.
 func (s *cacheSource) renewal(t ticket) func(context.Context) (ticket, error) {
 	left, life := time.Until(t.end), t.end.Sub(t.start)
 	if left > life/6 || !t.renew.After(t.end) {
@@ -231,7 +231,7 @@ func (s *keytabSource) current(earlier ticket) (ticket, func(context.Context) (t
 	return ticket{}, s.login, nil
 }
 
-// login gets a ticket with the keys that the file has now.
+// login gets a ticket with the file's present keys.
 func (s *keytabSource) login(ctx context.Context) (ticket, error) {
 	file, err := readFile(s.path)
 	if err != nil {
@@ -271,8 +271,8 @@ func (s *keytabSource) choose(entries []KeytabEntry) (name, error) {
 	return name{}, fmt.Errorf("krb5: keytab %s has no principal for this machine: add nfs/%s or host/%s", s.path, host, host)
 }
 
-// machinePrincipal chooses a machine's principal in the order of rpc.gssd(8). host may be short or
-// full.
+// machinePrincipal chooses a machine's principal in rpc.gssd(8)'s order. host is a name with or
+// without a domain.
 func machinePrincipal(entries []KeytabEntry, host string) (name, bool) {
 	short, _, _ := strings.Cut(host, ".")
 	for _, e := range entries {

@@ -144,8 +144,8 @@ func TestChecksumSHA2(t *testing.T) {
 	}
 }
 
-// TestSeal: messages of all lengths around blocks and pieces, in parts, open to themselves, and no
-// longer with a changed bit.
+// TestSeal: messages in parts, of all lengths around blocks and pieces, are sealed and opened. With
+// a changed bit they do not open.
 func TestSeal(t *testing.T) {
 	sizes := []int{piece - 1, piece, piece + 1, 3*piece + 33, 1 << 20}
 	for n := range 70 {

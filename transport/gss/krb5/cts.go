@@ -12,8 +12,8 @@ const blockSize = aes.BlockSize
 // zeroIV is the initial cipher state of every message (RFC 3962 §5). It is only read.
 var zeroIV [blockSize]byte
 
-// stolen returns the number of bytes in a message's last two blocks: 17 to 32. Of a message of one
-// block, which is not stolen from, it is 16.
+// stolen returns the number of bytes in the last two blocks of an n-byte message: 17 to 32, or 16
+// if there is only one block.
 func stolen(n int) int {
 	if n <= blockSize {
 		return n
@@ -28,8 +28,8 @@ type setter interface {
 	SetIV([]byte)
 }
 
-// A ctsEncrypter encrypts messages one after the other, each in pieces of whole blocks except the
-// last.
+// A ctsEncrypter encrypts messages one after the other, each in pieces. All pieces but the last are
+// whole blocks.
 type ctsEncrypter struct{ cbc setter }
 
 func newCTSEncrypter(b cipher.Block) *ctsEncrypter {
@@ -42,8 +42,8 @@ func (e *ctsEncrypter) begin() { e.cbc.SetIV(zeroIV[:]) }
 // blocks encrypts whole blocks before the last two.
 func (e *ctsEncrypter) blocks(b []byte) { e.cbc.CryptBlocks(b, b) }
 
-// last encrypts the end of a message of at least one block, stolen bytes. The capacity of b has
-// room for a whole block at the end.
+// last encrypts a message's last bytes, as many as stolen returns; the message has at least one
+// block. The capacity of b has room for whole blocks.
 func (e *ctsEncrypter) last(b []byte) {
 	n := len(b)
 	if n == blockSize {
@@ -75,14 +75,14 @@ func (d *ctsDecrypter) begin() { d.cbc.SetIV(zeroIV[:]) }
 // blocks decrypts whole blocks before the last two.
 func (d *ctsDecrypter) blocks(b []byte) { d.cbc.CryptBlocks(b, b) }
 
-// last decrypts the end of a message of at least one block, stolen bytes.
+// last decrypts a message's last bytes, as many as stolen returns.
 func (d *ctsDecrypter) last(b []byte) {
 	if len(b) == blockSize {
 		d.cbc.CryptBlocks(b, b)
 		return
 	}
-	// The first block decrypts to the padded last plaintext xor the ciphertext block before. The
-	// padding is zeros, so the missing end of that block shows.
+	// The first block decrypts to the zero-padded last plaintext xor the second block, whose end
+	// is missing. Where the padding is, this is the missing end.
 	first := d.first[:]
 	d.block.Decrypt(first, b[:blockSize])
 	for i, c := range b[blockSize:] {

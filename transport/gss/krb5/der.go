@@ -55,7 +55,7 @@ func (r *reader) inner(tag asn1.Tag) reader {
 	return in
 }
 
-// innerOf is inner of a reader that is not a variable.
+// innerOf is inner for a reader that a function has returned.
 func (r reader) innerOf(tag asn1.Tag) reader { return r.inner(tag) }
 
 // has reports whether field n is next.
@@ -73,7 +73,7 @@ func (r *reader) int32(n byte) int32 {
 	return int32(v)
 }
 
-// uint32 also takes the numbers above 1<<31 that some peers encode as negative ones.
+// uint32 also accepts negative numbers: some peers encode numbers from 1<<31 on as such.
 func (r *reader) uint32(n byte) uint32 {
 	v := r.integer(n)
 	r.check(v >= -1<<31 && v < 1<<32)

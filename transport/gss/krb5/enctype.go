@@ -37,7 +37,7 @@ type enctype struct {
 	macSize int // bytes of a checksum, and of the MAC in a ciphertext
 	sha2    bool
 	newHash func() hash.Hash
-	states  sync.Pool // of *macState, without a key
+	states  sync.Pool // *macState without a key
 }
 
 // enctypes are in the order of MIT's default preference.

@@ -44,7 +44,7 @@ const (
 	CodeNoKDC          = 156 // no KDC answers: not a code of messages, but one of MIT's library
 )
 
-// Code returns an error's code of Kerberos (RFC 4120 §7.5.9), of either end; 0: it has none.
+// Code returns the Kerberos code (RFC 4120 §7.5.9) in an error of either end; 0: it has none.
 func Code(err error) int32 {
 	var e *gss.Error
 	if !errors.As(err, &e) || e.Minor < minorBase || e.Minor >= minorBase+minorCodes {
@@ -78,18 +78,18 @@ var reasons = map[int32]gss.Reason{
 	apNoTGT:             gss.ReasonUnsupported,
 }
 
-// krbError makes an error of a Kerberos code, with the code's reason.
+// krbError makes an error with a Kerberos code and the code's reason.
 func krbError(major uint32, code int32, format string, args ...any) *gss.Error {
 	return &gss.Error{Major: major, Minor: minorBase + uint32(code), Text: "krb5: " + fmt.Sprintf(format, args...), Reason: reasons[code]}
 }
 
-// because replaces the reason of an error whose code has several.
+// because replaces an error's reason, for a code with several reasons.
 func because(r gss.Reason, e *gss.Error) *gss.Error {
 	e.Reason = r
 	return e
 }
 
-// gssError makes an error without a Kerberos code: of a token, at an acceptor.
+// gssError makes an error without a Kerberos code. Its reason, for an acceptor, is the token.
 func gssError(major uint32, text string) *gss.Error {
 	return &gss.Error{Major: major, Text: "krb5: " + text, Reason: gss.ReasonToken}
 }

@@ -27,10 +27,10 @@ func (f *flight) wait(ctx context.Context) (ticket, error) {
 	}
 }
 
-// fly returns the request that runs under a key, or begins it with ask. So equal requests are sent
-// once, and no lock is held meanwhile. The request does not end with its caller, because others may
-// wait for it; a goroutine ends it within flightTime. keep gets its ticket under mu, before the
-// waiting goroutines. The caller holds mu.
+// fly returns the running request with a key, or begins one that calls ask on a new goroutine. So
+// equal requests are sent once, and no lock is held meanwhile. The request does not end with its
+// caller, because others may wait for it; it ends within flightTime. keep gets the ticket under mu,
+// before the waiting goroutines. The caller holds mu.
 func (c *Credentials) fly(key string, ask func(ctx context.Context) (ticket, error), keep func(ticket)) *flight {
 	if f := c.flights[key]; f != nil {
 		return f

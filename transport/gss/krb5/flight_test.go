@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A fixedSource has a ticket, and perhaps a way to the next one.
+// A fixedSource has a ticket, and perhaps a function that gets the next one.
 type fixedSource struct {
 	mu     sync.Mutex
 	ticket ticket
@@ -26,8 +26,8 @@ func (s *fixedSource) current(ticket) (ticket, func(context.Context) (ticket, er
 	return s.ticket, s.next, nil
 }
 
-// blocked returns credentials whose KDC gets requests and answers none, and a channel with an
-// element for each request.
+// blocked returns credentials whose KDC answers no request, and a channel that receives an element
+// for each request.
 func blocked(t *testing.T) (*Credentials, *fixedSource, <-chan struct{}) {
 	t.Helper()
 	asked, end := make(chan struct{}, 16), make(chan struct{})
@@ -41,7 +41,7 @@ func blocked(t *testing.T) (*Credentials, *fixedSource, <-chan struct{}) {
 	return &Credentials{conf: conf, source: s, services: map[string]ticket{}}, s, asked
 }
 
-// begin asks for a ticket on another goroutine, until the test ends.
+// begin requests a ticket on another goroutine, until the test ends.
 func begin(t *testing.T, c *Credentials, service name) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func begin(t *testing.T, c *Credentials, service name) {
 	})
 }
 
-// TestSlowKDCDelaysNoOtherTicket: while a KDC does not answer, tickets that are kept are used and
+// TestSlowKDCDelaysNoOtherTicket: while a KDC does not answer, kept tickets can be used and
 // forgotten, and the principal is known.
 func TestSlowKDCDelaysNoOtherTicket(t *testing.T) {
 	c, s, asked := blocked(t)
@@ -94,8 +94,8 @@ func TestWaitForAnothersRequestEnds(t *testing.T) {
 	}
 }
 
-// TestEqualRequestsAreOne: goroutines that need the same ticket share a request. Another client's
-// is another one, because a credential cache can change meanwhile.
+// TestEqualRequestsAreOne: goroutines that need the same ticket share a request. A request
+// for another client is separate, because a credential cache can change meanwhile.
 func TestEqualRequestsAreOne(t *testing.T) {
 	c, s, asked := blocked(t)
 	_, one := c.known(s.ticket, fileService)
@@ -111,8 +111,8 @@ func TestEqualRequestsAreOne(t *testing.T) {
 	<-asked
 }
 
-// TestTicketOfAnotherClientIsNotUsed: after a change of the cache, neither a kept ticket nor the
-// late result of a request of the earlier client counts.
+// TestTicketOfAnotherClientIsNotUsed: after a change of the cache, the earlier client's tickets are
+// not used: neither a kept one nor a request's late result.
 func TestTicketOfAnotherClientIsNotUsed(t *testing.T) {
 	c, s, _ := blocked(t)
 	alice, bob := s.ticket, s.ticket
@@ -121,7 +121,7 @@ func TestTicketOfAnotherClientIsNotUsed(t *testing.T) {
 	must.Succeed(t, err)
 	late := make(chan ticket)
 	s.next = func(context.Context) (ticket, error) { return <-late, nil }
-	_, f, err := c.look() // begins to get alice's next
+	_, f, err := c.look() // starts the request for alice's next ticket
 	must.Succeed(t, err)
 	if f != nil {
 		t.Error("a good ticket: got a request to wait for, want none")
@@ -174,7 +174,8 @@ func TestRenewalDelaysNoCall(t *testing.T) {
 	}
 }
 
-// TestFailedRequestIsSentAgain: the error goes to all that wait, and is not kept.
+// TestFailedRequestIsSentAgain: all waiting goroutines get the error, and later ones send a new
+// request.
 func TestFailedRequestIsSentAgain(t *testing.T) {
 	c, s, _ := blocked(t)
 	failure := errors.New("refused")

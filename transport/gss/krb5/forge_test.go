@@ -64,7 +64,7 @@ type forgery struct {
 	transited  []byte
 	start, end time.Time
 	session    key
-	sealWith   key // the authenticator's; usually session
+	sealWith   key // encrypts the authenticator; usually session
 	auth       authenticator
 	subkey     key
 	id         uint16
@@ -138,7 +138,7 @@ func (f *forgery) token() []byte {
 	return b.BytesOrPanic()
 }
 
-// initiator is the initiator that has sent the forgery.
+// initiator returns an initiator as if it had sent the forgery.
 func (f *forgery) initiator() *Initiator {
 	c := &Credentials{services: map[string]ticket{f.service.String(): {}}}
 	return &Initiator{

@@ -59,7 +59,7 @@ func FuzzInside(f *testing.F) {
 	})
 }
 
-// FuzzTokens gives any bytes to a context. No bytes are a token of the peer.
+// FuzzTokens gives any bytes to a context, which accepts none as the peer's token.
 func FuzzTokens(f *testing.F) {
 	i, a := contexts(f, AES256SHA1)
 	_, other := contexts(f, AES256SHA1)
@@ -93,7 +93,7 @@ func FuzzFiles(f *testing.F) {
 		if c, err := parseCache(b); err == nil && len(c.tickets) > len(b)/40 {
 			t.Errorf("%d tickets in %d bytes", len(c.tickets), len(b))
 		}
-		if !bytes.Contains(b, []byte("include")) { // reads files
+		if !bytes.Contains(b, []byte("include")) { // an include reads files
 			_ = profile{}.parse("fuzz", string(b), 0)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 // DNS is not authenticated. An attacker who answers for it can name another host, whose key is
 // perhaps stolen, and so make a client accept a false server. MIT's library asks DNS by default
 // (dns_canonicalize_hostname = true), and rpc.gssd asks it for addresses and names without a dot.
-// Here only files of this machine count, unless krb5.conf names DNS: a name with a dot is used as
+// Here only this machine's files count, unless krb5.conf permits DNS: a name with a dot is used as
 // it is, and an address or another name is looked up in /etc/hosts. A name without a dot gets
 // qualify_shortname, or the first search domain of /etc/resolv.conf.
 
@@ -50,13 +50,13 @@ func (c *Config) canonicalization() canonicalization {
 	return canonicalNever
 }
 
-// errNoDNS is the error of filesResolver beside the files.
+// errNoDNS is filesResolver's error for names that the files lack.
 var errNoDNS = errors.New("DNS is not asked")
 
 // filesResolver looks up names in /etc/hosts.
 var filesResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errNoDNS }}
 
-// hostNames returns the names in a host's principal to try in turn, in lower case.
+// hostNames returns the names to try in turn in a host's principal, in lower case.
 func (c *Config) hostNames(ctx context.Context, host string) ([]string, error) {
 	host, mode := lowerName(host), c.canonicalization()
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -89,8 +89,8 @@ func (c *Config) nameOf(ctx context.Context, addr string, mode canonicalization)
 	return lowerName(names[0]), nil
 }
 
-// qualified returns the full name of a host without dots, by files of this machine. A name that
-// domain_realm lists is full.
+// qualified adds the domain to a name without dots, by this machine's files. A name in domain_realm
+// needs none.
 func (c *Config) qualified(ctx context.Context, host string) string {
 	if strings.Contains(host, ".") || c.RealmOf(host) != "" {
 		return host
@@ -123,8 +123,8 @@ func (c *Config) shortDomain() string {
 	return domain
 }
 
-// inDNS returns the canonical name of a host in DNS, or the name as it is. With rdns, as by
-// default, it is the name of the host's address.
+// inDNS returns a host's canonical name in DNS, or the name as it is. With rdns, the default, it is
+// the name of the host's address.
 func (c *Config) inDNS(ctx context.Context, host string) string {
 	full, err := c.dns.LookupCNAME(ctx, host)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Names of hosts in principals: files of the machine, and DNS only if krb5.conf names it.
+// Names of hosts in principals: files of the machine, and DNS only if krb5.conf permits it.
 
 package krb5
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A names is a resolver: values of addr:, cname: and host: with what they look up.
+// A names is a resolver. A key is addr:, cname: or host: and the argument; the value is the result.
 type names map[string]string
 
 func (n names) look(key string) (string, error) {
@@ -37,7 +37,7 @@ func (n names) LookupHost(_ context.Context, host string) ([]string, error) {
 	return strings.Fields(v), err
 }
 
-// TestHostNames: each setting of krb5.conf, with an attacker that answers for DNS.
+// TestHostNames: each setting in krb5.conf, while an attacker answers for DNS.
 func TestHostNames(t *testing.T) {
 	files := names{"addr:192.0.2.7": "known.example.", "cname:short": "short.example."}
 	dns := names{

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/gss"
 )
 
-// contextFlags are requested as Linux's rpc.gssd does: no replay detection and no order, which
-// RPCSEC_GSS has itself, and no delegation.
+// contextFlags are those that Linux's rpc.gssd requests: no replay detection and no ordering,
+// because RPCSEC_GSS has both, and no delegation.
 const contextFlags = contextMutual | contextConf | contextInteg
 
 // An Initiator creates one context with a service. It is not safe for concurrent use.
@@ -24,14 +24,14 @@ type Initiator struct {
 	session key
 	subkey  key
 	seq     uint32
-	at      time.Time // of the authenticator
+	at      time.Time // the authenticator's time
 	now     func() time.Time
 }
 
 var _ gss.Initiator = (*Initiator)(nil)
 
-// Initiator returns an initiator for service@host, such as nfs and a file server's name. Its
-// principal is service/host, of the realm from domain_realm.
+// Initiator returns an initiator for service@host, such as nfs and a file server's name. The
+// principal is service/host, with the realm from domain_realm.
 func (c *Credentials) Initiator(service, host string) *Initiator {
 	return &Initiator{credentials: c, host: host, service: name{kind: nameServiceHost, parts: []string{service}}, now: time.Now}
 }
@@ -129,7 +129,7 @@ func (i *Initiator) open(message []byte) (apRep, error) {
 	return p, nil
 }
 
-// refusal makes an error of the service's KRB-ERROR, which is not authenticated.
+// refusal turns the service's KRB-ERROR, which is not authenticated, into an error.
 func (i *Initiator) refusal(message []byte) error {
 	e, err := parseError(message)
 	if err != nil {

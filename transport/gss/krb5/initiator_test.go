@@ -101,10 +101,10 @@ func flipped(token []byte) []byte {
 	return b
 }
 
-// micOf is a MIC token of the forgery's subkey.
+// micOf returns a MIC token by the forgery's subkey.
 func (*Context) micOf(f *forgery) []byte { return newContext(setup{key: f.subkey}).MIC(nil) }
 
-// TestNoAcceptorSubkey: without one, the initiator's subkey protects tokens.
+// TestNoAcceptorSubkey: without a subkey from the acceptor, the initiator's subkey protects tokens.
 func TestNoAcceptorSubkey(t *testing.T) {
 	conformance.Proves(t, "R4121-004", "R4121-030")
 	f := newForgery(t, AES128SHA2)
@@ -137,7 +137,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestChecksum: an acceptor takes each valid checksum of an authenticator and no other.
+// TestChecksum: an acceptor accepts each valid checksum in an authenticator, and no other.
 func TestChecksum(t *testing.T) {
 	conformance.Proves(t, "R4121-013", "R4121-015", "R4121-016", "R4121-017", "R4121-018", "R4121-021")
 	plain := newChecksum(contextFlags)

@@ -22,18 +22,18 @@ import (
 // maxReferrals limits the realms on the way to a service.
 const maxReferrals = 8
 
-// Numbers of RFC 4120 §7.5.
+// Numbers from RFC 4120 §7.5.
 const (
 	errPreauthRequired = 25
 
 	paEncTimestamp = 2
 	paEnctypeInfo2 = 19
-	paAskEncPARep  = 149 // RFC 6806 §11: the reply then has a checksum of the request
+	paAskEncPARep  = 149 // RFC 6806 §11: the reply then has the request's checksum
 
 	usagePAEncTimestamp = 1
 )
 
-// contain runs f and makes its panic an error: gokrb5 parses messages of KDCs.
+// contain runs f and turns a panic into an error: gokrb5, which parses KDCs' messages, might panic.
 func contain(f func() (ticket, error)) (t ticket, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +46,7 @@ func contain(f func() (ticket, error)) (t ticket, err error) {
 // A kdcReply is a message of gokrb5.
 type kdcReply interface{ Unmarshal(b []byte) error }
 
-// call sends a request to a KDC of a realm and decodes its reply. A refusal is a messages.KRBError.
+// call sends a request to a realm's KDC and decodes the reply. A refusal is a messages.KRBError.
 func (c *Config) call(ctx context.Context, realm string, request interface{ Marshal() ([]byte, error) }, into kdcReply) error {
 	b, err := request.Marshal()
 	if err != nil {
@@ -62,18 +62,18 @@ func (c *Config) call(ctx context.Context, realm string, request interface{ Mars
 	return into.Unmarshal(b)
 }
 
-// kdcName is a name as gokrb5 has it.
+// kdcName converts a name for gokrb5.
 func kdcName(n name) types.PrincipalName {
 	return types.PrincipalName{NameType: n.kind, NameString: n.parts}
 }
 
-// ticketGranting names the service that gives out a realm's tickets, with keys in another or the
-// same realm.
+// ticketGranting names realm's ticket-granting service, to which the KDC of realm at (the same or
+// another one) gives tickets.
 func ticketGranting(realm, at string) name {
 	return name{kind: nameService, parts: []string{"krbtgt", realm}, realm: at}
 }
 
-// login gets a ticket-granting ticket with the keys of a keytab (RFC 4120 §3.1).
+// login gets a ticket-granting ticket with a keytab's keys (RFC 4120 §3.1).
 func (c *Config) login(ctx context.Context, who name, entries []KeytabEntry, file []byte) (ticket, error) {
 	var have []int32
 	for _, e := range entries {
@@ -117,8 +117,8 @@ func (c *Config) login(ctx context.Context, who name, entries []KeytabEntry, fil
 	})
 }
 
-// preauth proves with the keytab's key that the client knows it (RFC 4120 §5.2.7.2). demand is the
-// data of the KDC's error.
+// preauth proves that the client has the key (RFC 4120 §5.2.7.2). demand is the data in the KDC's
+// error.
 func preauth(demand []byte, who name, kt *keytab.Keytab, enctypes []int32) (types.PAData, error) {
 	id, err := preauthEnctype(demand, enctypes)
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *Config) serviceTicket(ctx context.Context, tgt ticket, service name, re
 // grants returns the realm where a ticket-granting ticket is good.
 func (t *ticket) grants() string { return t.server.parts[len(t.server.parts)-1] }
 
-// request is one exchange with a KDC of a realm. The ticket may be for another service: the
+// request is one exchange with a realm's KDC. The returned ticket may be for another service: the
 // caller checks its name.
 func (c *Config) request(ctx context.Context, conf *config.Config, tgt ticket, service name, realm string, renew bool) (ticket, error) {
 	var encoded messages.Ticket
@@ -251,7 +251,7 @@ func fromKDC(client name, t messages.Ticket, part messages.EncKDCRepPart) (ticke
 	return out, nil
 }
 
-// kdcError adds the cure to a KDC's frequent errors.
+// kdcError adds the cures to frequent errors from KDCs, in requests for of.
 func kdcError(err error, of name) error {
 	var refusal messages.KRBError
 	var known *gss.Error

@@ -50,7 +50,7 @@ func kdcOf(t *testing.T, answer func(conn net.Conn)) (*Config, ticket) {
 		key: rawKey{f.session.et.id, f.session.value}, end: time.Now().Add(time.Hour), encoded: f.ticket()}
 }
 
-// question reads a request of a client.
+// question reads a client's request.
 func question(conn net.Conn) []byte {
 	var head [4]byte
 	_, _ = io.ReadFull(conn, head[:])
@@ -61,7 +61,7 @@ func question(conn net.Conn) []byte {
 
 var fileService = name{kind: nameServiceHost, parts: []string{"nfs", "server"}, realm: "EXAMPLE.TEST"}
 
-// TestLengthOfAKDCIsBounded: the length that a KDC states costs no memory.
+// TestLengthOfAKDCIsBounded: a reply with an invalid stated length is refused before it is read.
 func TestLengthOfAKDCIsBounded(t *testing.T) {
 	for _, length := range []uint32{0, maxKDCReply + 1, 1<<32 - 1} {
 		conf, tgt := kdcOf(t, func(conn net.Conn) {
@@ -101,7 +101,7 @@ func TestSilentKDC(t *testing.T) {
 	}
 }
 
-// TestMalformedReplies: each is an error, and never a ticket.
+// TestMalformedReplies: each malformed reply is an error.
 func TestMalformedReplies(t *testing.T) {
 	f := newForgery(t, AES256SHA1)
 	e := messages.NewKRBError(kdcName(fileService), "EXAMPLE.TEST", 7, "")
@@ -146,8 +146,8 @@ func etypeInfo(t testing.TB, enctypes ...int32) []byte {
 	return b
 }
 
-// TestWeakPreauthentication: a forged error cannot make the client use a key of another enctype
-// than the configured ones.
+// TestWeakPreauthentication: a forged error cannot make the client use a key with an enctype
+// that is not configured.
 func TestWeakPreauthentication(t *testing.T) {
 	const rc4 = 23
 	allowed := []int32{AES256SHA1}

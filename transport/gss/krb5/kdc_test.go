@@ -29,7 +29,8 @@ func establish(ctx context.Context, c *Credentials, host string, a *Acceptor) (i
 	return initiator, acceptor, errors.Join(refused, err)
 }
 
-// TestKeytabLogin: each enctype's keytab logs in, and the machine's principal is found.
+// TestKeytabLogin: the client logs in with a keytab of each enctype, and finds the machine's
+// principal.
 func TestKeytabLogin(t *testing.T) {
 	eachEnctype(t, func(t *testing.T, r aRealm) {
 		r.AddPrincipal("root/client.example", "")
@@ -52,7 +53,7 @@ func TestKeytabLogin(t *testing.T) {
 	})
 }
 
-// TestTicketsAreKept: a second context takes no exchange with the KDC.
+// TestTicketsAreKept: a second context needs no exchange with the KDC.
 func TestTicketsAreKept(t *testing.T) {
 	r := newRealm(t)
 	c := r.conf.Cache(r.ccache, os.Getuid())
@@ -147,8 +148,8 @@ func onlyVersion(t *testing.T, keytab string, version uint32) []byte {
 	return out
 }
 
-// TestKDCRefuses: a failure at or before the KDC returns a *gss.Error, which names the cause or the
-// cure.
+// TestKDCRefuses: a KDC's refusal, or a failure before the request, is a *gss.Error with the cause
+// or the cure.
 func TestKDCRefuses(t *testing.T) {
 	r := newRealm(t)
 	stale := r.Keytab("nfs/localhost")

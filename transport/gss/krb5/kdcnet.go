@@ -19,20 +19,20 @@ import (
 const (
 	// tryTime bounds one attempt with one KDC, besides the caller's context.
 	tryTime = 5 * time.Second
-	// maxKDCReply bounds a reply in bytes. A KDC states the length of a reply over TCP, as can
-	// anyone on the way to it. Tickets with the groups of a large directory have 64 KiB.
+	// maxKDCReply bounds a reply in bytes. Over TCP the KDC, or an attacker on the path, states the
+	// length. Tickets with a large directory's groups have 64 KiB.
 	maxKDCReply = 1 << 20
 	// maxDatagram is the longest reply over UDP, in bytes.
 	maxDatagram = 1 << 16
-	// maxKDCs bounds the KDCs of a realm that are tried, because DNS names them.
+	// maxKDCs bounds the KDCs that are tried for a realm, because DNS may name any number.
 	maxKDCs = 16
 )
 
 // errResponseTooBig asks for TCP (RFC 4120 §7.2.1).
 const errResponseTooBig = 52
 
-// sendToKDC sends a message to the first KDC of a realm that answers. Short messages go over UDP
-// first, as udp_preference_limit says.
+// sendToKDC sends a message to a realm's KDCs in turn until one answers. Messages up to
+// udp_preference_limit go over UDP first, others over TCP first; if it is 1, none go over UDP.
 func (c *Config) sendToKDC(ctx context.Context, realm string, message []byte) ([]byte, error) {
 	networks := []string{"tcp", "udp"}
 	switch limit := c.kdc.LibDefaults.UDPPreferenceLimit; {
@@ -115,7 +115,7 @@ func askByDatagram(conn net.Conn, message []byte) ([]byte, error) {
 	return b[:n], err
 }
 
-// askByStream sends a message after its length, and reads a reply of that form (RFC 4120 §7.2.2).
+// askByStream sends a message after its length, and reads a reply in that form (RFC 4120 §7.2.2).
 func askByStream(conn net.Conn, message []byte) ([]byte, error) {
 	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)); err != nil {
 		return nil, err

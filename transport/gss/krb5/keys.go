@@ -13,15 +13,15 @@ import (
 // rereadInterval limits how often unknown keys cause the keytab to be read.
 const rereadInterval = time.Second
 
-// keys are the usable entries of a keytab file. Both the file and its replacement by another one
-// are noticed.
+// keys are a keytab file's usable entries. They are read again when the file has changed or was
+// replaced.
 type keys struct {
 	path      string
-	principal name // only this one's; without components: all
+	principal name // only this principal's keys are used; without components: all
 
 	mu      sync.Mutex
 	entries []KeytabEntry // replaced, never changed
-	info    os.FileInfo   // of the file that was read
+	info    os.FileInfo   // the file's when it was read
 	readAt  time.Time
 }
 
@@ -63,7 +63,7 @@ func (k *keys) read() error {
 	return nil
 }
 
-// wants reports whether a principal's keys are used. A configured one may have no realm.
+// wants reports whether a principal's keys are used. The configured principal may lack a realm.
 func (k *keys) wants(n name) bool {
 	if len(k.principal.parts) == 0 {
 		return true

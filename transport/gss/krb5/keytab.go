@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// maxFile limits the size of keytabs and credential caches in bytes.
+// maxFile limits keytabs and credential caches, in bytes.
 const maxFile = 4 << 20
 
-// A KeytabEntry is one key of a keytab.
+// A KeytabEntry is one key in a keytab.
 type KeytabEntry struct {
 	Principal string
 	Version   uint32 // kvno
 	Enctype   int32
-	Time      time.Time // of the key's creation
+	Time      time.Time // when the key was created
 
 	name  name
 	value []byte
 }
 
-// ReadKeytab reads all entries of a keytab file, also those of unsupported encryption types.
+// ReadKeytab reads all entries in a keytab file, also those with unsupported encryption types.
 func ReadKeytab(path string) ([]KeytabEntry, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -58,8 +58,8 @@ func readLimited(f *os.File) ([]byte, error) {
 
 var errKeytab = errors.New("not a keytab of version 2, or damaged")
 
-// parseKeytab decodes a file: a version, then records with a signed length. A negative length is a
-// hole.
+// parseKeytab decodes a file: a version, then records with a signed length. A negative length means
+// a hole.
 func parseKeytab(b []byte) ([]KeytabEntry, error) {
 	if len(b) < 2 || b[0] != 5 || b[1] != 2 {
 		return nil, errKeytab

@@ -1,4 +1,4 @@
-// HMAC with a key whose two padded blocks are hashed once.
+// HMAC that hashes the key's two padded blocks only once.
 
 package krb5
 
@@ -7,14 +7,14 @@ import (
 	"hash"
 )
 
-// A macKey is an HMAC key (RFC 2104) as the states of the hash after the inner and the outer
-// padded key.
+// A macKey is an HMAC key (RFC 2104): the hash's states after the inner and after the outer padded
+// key.
 type macKey struct {
 	et           *enctype
 	inner, outer []byte
 }
 
-// A marshaler is a hash with a state that can be saved. All hashes of enctypes have it.
+// A marshaler is a hash with a state that can be saved, as all enctypes' hashes are.
 type marshaler interface {
 	hash.Hash
 	encoding.BinaryMarshaler

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// Application tags, which are also the message types of the three messages.
+// Application tags; for AP-REQ, AP-REP and KRB-ERROR also the message type.
 const (
 	tagTicket        = 1
 	tagAuthenticator = 2
@@ -20,7 +20,7 @@ const (
 	tagError         = 30
 )
 
-// version is the protocol's (RFC 4120 §5.1).
+// version is the protocol's version (RFC 4120 §5.1).
 const version = 5
 
 // Options of an AP-REQ (RFC 4120 §5.5.1) and flags of a ticket (§5.3).
@@ -148,7 +148,7 @@ func parseTicketPart(b []byte) (ticketPart, error) {
 	return p, r.err()
 }
 
-// checksumGSS is the type of the checksum with the context's flags (RFC 4121 §4.1.1).
+// checksumGSS is the checksum type for a context's flags (RFC 4121 §4.1.1).
 const checksumGSS = 0x8003
 
 // authenticator is an Authenticator.
@@ -182,8 +182,8 @@ func parseAuthenticator(b []byte) (authenticator, error) {
 	return a, r.err()
 }
 
-// microseconds reads a time in two fields: the number of the one with the microseconds, and that of
-// the one with the seconds. They stand in the order of their numbers.
+// microseconds reads a time in two fields: micro is the number of the field with the microseconds,
+// second that of the field with the seconds. The lower number is first.
 func (r *reader) microseconds(micro, second byte) time.Time {
 	var usec int32
 	if micro < second {
@@ -215,7 +215,7 @@ func (a authenticator) marshal(subkey key) []byte {
 
 // apRep is the encrypted part of an AP-REP.
 type apRep struct {
-	at     time.Time // the authenticator's
+	at     time.Time // the authenticator's time
 	subkey rawKey    // enctype 0: absent
 	seq    uint32
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Flags of the frames between gss-client and gss-server.
+// Flags in the frames between gss-client and gss-server.
 const (
 	frameNoop        = 1 << 0
 	frameContext     = 1 << 1
@@ -95,8 +95,8 @@ func need(t *testing.T, program string) string {
 	return path
 }
 
-// TestServerOfMIT: our initiator's context, sealed and clear Wrap are good for MIT's gss-server,
-// and its MIC for us.
+// TestServerOfMIT: MIT's gss-server accepts our initiator's context and Wrap tokens, sealed and
+// clear, and we accept its MIC.
 func TestServerOfMIT(t *testing.T) {
 	program := need(t, "gss-server")
 	eachEnctype(t, func(t *testing.T, r aRealm) {
@@ -162,8 +162,8 @@ func talkToServer(t *testing.T, r aRealm, c net.Conn) {
 	must.Succeed(t, sendFrame(c, frameNoop, nil))
 }
 
-// TestClientOfMIT: MIT's gss-client takes our acceptor's AP-REP and MIC, and we its tokens, sealed
-// and clear.
+// TestClientOfMIT: MIT's gss-client accepts our acceptor's AP-REP and MIC, and we accept its Wrap
+// tokens, sealed and clear.
 func TestClientOfMIT(t *testing.T) {
 	program := need(t, "gss-client")
 	eachEnctype(t, func(t *testing.T, r aRealm) {

@@ -25,8 +25,8 @@ type name struct {
 // maxComponents limits a name from a peer. Real names have one to three components.
 const maxComponents = 32
 
-// String returns "service/host@REALM". In a component, the characters with a meaning are escaped
-// by a backslash, as MIT does, so that different names give different text.
+// String returns "service/host@REALM". As in MIT's library, a backslash escapes the separators in
+// components, so that different names give different text.
 func (n name) String() string {
 	var b strings.Builder
 	for i, p := range n.parts {

@@ -1,4 +1,5 @@
-// Contexts with MIT's library at the other end, as initiator and as acceptor, all tokens both ways.
+// Contexts with MIT's library at the other end, as initiator and as acceptor: all tokens in both
+// directions.
 
 package krb5
 
@@ -93,7 +94,7 @@ func TestAcceptorOfMIT(t *testing.T) {
 	})
 }
 
-// exchangeTokens sends messages around the sizes of blocks and pieces both ways.
+// exchangeTokens sends messages in both directions, with lengths around those of blocks and pieces.
 func exchangeTokens(t *testing.T, p *peer, c *Context) {
 	t.Helper()
 	for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, 4096, piece - 33, piece, piece + 1, 100001} {

@@ -17,7 +17,7 @@ type profile map[string][]string
 // maxIncludes limits the depth of include directives.
 const maxIncludes = 10
 
-// readProfile reads files and the files that they include. Of several files one must exist.
+// readProfile reads files, at least one of which must exist, and the files that they include.
 func readProfile(paths []string) (profile, error) {
 	p := profile{}
 	var missing error
@@ -52,7 +52,7 @@ func (p profile) readFile(path string, depth int) error {
 
 // parse adds the relations of a text.
 func (p profile) parse(file, text string, depth int) error {
-	var at []string // section, then names before braces
+	var at []string // the section, then the names before open braces
 	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' || line[0] == ';' {
@@ -91,8 +91,8 @@ func (p profile) parse(file, text string, depth int) error {
 	return nil
 }
 
-// readDir reads a directory's files with the names that MIT takes: of letters, digits, dashes and
-// underscores, or ending in .conf.
+// readDir reads the files in a directory whose names MIT's library accepts: only letters, digits,
+// dashes and underscores, or ending in .conf.
 func (p profile) readDir(dir string, depth int) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p profile) first(path, otherwise string) string {
 	return otherwise
 }
 
-// yes is first of a boolean.
+// yes is first for a boolean.
 func (p profile) yes(path string, otherwise bool) bool {
 	switch strings.ToLower(p.first(path, "")) {
 	case "y", "yes", "true", "t", "1", "on":

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// maxReplays bounds the cache. A full cache forgets its oldest authenticator. A replay of it gives
-// the attacker no context: each context has a new subkey from the acceptor, and the reply with
-// this subkey is encrypted.
+// maxReplays bounds the cache. A full cache forgets its oldest authenticator. Even then a replay
+// gives an attacker no context: the acceptor makes a new subkey for each context, and sends it
+// encrypted.
 const maxReplays = 1 << 16
 
-// A replayCache has the authenticators of the last time. It is safe for concurrent use. Memory
-// grows with the number of authenticators, to about 5 MB.
+// A replayCache has the authenticators within the clock skew. It is safe for concurrent use. Memory
+// grows with their number, to about 5 MB.
 type replayCache struct {
 	mu    sync.Mutex
 	known map[replayID]struct{}
@@ -26,11 +26,10 @@ type replayID [16]byte
 
 type replay struct {
 	id   replayID
-	ends time.Time // by then, its time is outside of the clock skew
+	ends time.Time // afterwards the authenticator's time is outside the clock skew
 }
 
-// replayOf returns the identity of an encrypted authenticator. Its confounder makes each one
-// unique.
+// replayOf identifies an encrypted authenticator. Its confounder makes it unique.
 func replayOf(cipher []byte) replayID {
 	sum := sha256.Sum256(cipher)
 	return replayID(sum[:16])

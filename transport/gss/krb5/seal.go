@@ -12,17 +12,17 @@ import (
 	"sync"
 )
 
-// piece is the number of bytes that are encrypted and hashed before the next ones, so that both
-// find them in the processor's first cache.
+// piece is the number of bytes that are encrypted and hashed together, so that the second of both
+// finds them in the processor's first-level cache.
 const piece = 8 << 10
 
-// A sealKey has the keys Ke and Ki of a protocol key for one usage. It is safe for concurrent use.
+// A sealKey has the keys Ke and Ki for one usage of a protocol key. It is safe for concurrent use.
 type sealKey struct {
 	et         *enctype
 	block      cipher.Block
 	mac        *macKey
-	encrypters sync.Pool // of *ctsEncrypter
-	decrypters sync.Pool // of *ctsDecrypter
+	encrypters sync.Pool // *ctsEncrypter
+	decrypters sync.Pool // *ctsDecrypter
 }
 
 func newSealKey(k key, usage uint32) *sealKey {
@@ -33,10 +33,10 @@ func newSealKey(k key, usage uint32) *sealKey {
 	return &sealKey{et: k.et, block: block, mac: newMACKey(k.et, k.derive(usage, forIntegrity))}
 }
 
-// overhead is the growth of a message: a confounder and a MAC.
+// overhead is a message's growth in bytes: a confounder and a MAC.
 func (k *sealKey) overhead() int { return blockSize + k.et.macSize }
 
-// seal appends the ciphertext of the concatenated parts and of a tail.
+// seal appends the ciphertext of the concatenated parts and a tail.
 func (k *sealKey) seal(dst, tail []byte, parts ...[]byte) []byte {
 	n := blockSize + len(tail)
 	for _, p := range parts {
@@ -69,7 +69,7 @@ func (k *sealKey) seal(dst, tail []byte, parts ...[]byte) []byte {
 type gather struct {
 	parts [][]byte
 	tail  []byte
-	from  int // read bytes of the first part
+	from  int // bytes already read from the first part
 }
 
 // read fills b. The parts and the tail have enough bytes.
@@ -87,7 +87,7 @@ func (g *gather) read(b []byte) {
 	}
 }
 
-// beginMAC starts a message's MAC. That of RFC 8009 §5 begins with the initial cipher state.
+// beginMAC starts a message's MAC. In RFC 8009 §5 it begins with the initial cipher state.
 func (k *sealKey) beginMAC() *macState {
 	s := k.mac.begin()
 	if k.et.sha2 {
@@ -111,8 +111,8 @@ func (k *sealKey) sealPiece(e *ctsEncrypter, s *macState, b []byte, last bool) {
 	}
 }
 
-// pieceEnd returns the end of the piece that begins at from in a message of n bytes. The last piece
-// is the stolen blocks.
+// pieceEnd returns the end of the piece at from in a message of n bytes. The last piece is the last
+// two blocks (stolen).
 func pieceEnd(from, n int) int {
 	whole := n - stolen(n)
 	if from >= whole {

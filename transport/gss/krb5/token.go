@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// tokenHeader is the size of a header in bytes.
+// tokenHeader is a header's size in bytes.
 const tokenHeader = 16
 
 // Token identifiers (RFC 4121 §4.1, §4.2.6).
@@ -18,18 +18,18 @@ const (
 	idWrap  = 0x0504
 )
 
-// Flags of a token (RFC 4121 §4.2.2).
+// Flags in a token (RFC 4121 §4.2.2).
 const (
 	flagSentByAcceptor = 1 << 0
 	flagSealed         = 1 << 1
 	flagAcceptorSubkey = 1 << 2
 )
 
-// A header is a decoded token header. Of a MIC token, ec and rrc are zero.
+// A header is a decoded token header. In a MIC token's, ec and rrc are zero.
 type header struct {
 	id    uint16
 	flags byte
-	ec    uint16 // extra count: bytes of filler, or of the checksum
+	ec    uint16 // extra count: bytes of filler; without confidentiality, of the checksum
 	rrc   uint16 // right rotation count
 	seq   uint64
 }
@@ -48,8 +48,8 @@ func (h header) put(b []byte) {
 	binary.BigEndian.PutUint64(b[8:], h.seq)
 }
 
-// parseHeader decodes the header of a token with this identifier. ok is false if the token is
-// short, another one, or has other filler.
+// parseHeader decodes a token's header. ok is false if the token is too short, or has another
+// identifier or filler.
 func parseHeader(token []byte, id uint16) (h header, ok bool) {
 	if len(token) < tokenHeader {
 		return header{}, false
