@@ -330,7 +330,7 @@ type death struct {
 	dead    chan struct{} // closed when the server is dead
 }
 
-// dying is the call at the dying server.
+// dying returns the call at the dying server.
 func (d *death) dying(real run) run {
 	return func(c *transport.Call) (err error) {
 		if d.instead != nil {
@@ -345,7 +345,7 @@ func (d *death) dying(real run) run {
 	}
 }
 
-// next is the call at the next server.
+// next returns the call at the next server.
 func (d *death) next(real run) run {
 	var once sync.Once
 	return func(c *transport.Call) error {

@@ -140,7 +140,7 @@ func makeFile(ctx context.Context, c *transport.Client) (string, error) {
 	return text, nil
 }
 
-// sys is an AUTH_SYS credential.
+// sys returns an AUTH_SYS credential.
 func sys(uid, gid uint32, gids ...uint32) transport.Cred {
 	return transport.Cred{Flavor: 1, Machine: "m", UID: uid, GID: gid, GIDs: gids}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// mountProgram is the table of the six procedures (RFC 1813 §5.2).
+// mountProgram returns the table of the six procedures (RFC 1813 §5.2).
 func (s *Server) mountProgram() *transport.Program {
 	procs := []transport.Procedure{
 		mount3.ProcNull:    {Name: "NULL", Run: null, Inline: true, Idempotent: true},

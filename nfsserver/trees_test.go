@@ -116,7 +116,7 @@ func (u *users) set(change func()) {
 	change()
 }
 
-// as is the credential of a user.
+// as returns the credential of a user.
 func as(uid uint32) transport.Cred {
 	return transport.Cred{Flavor: 1, Machine: "test", UID: uid, GID: uid}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// sysUser is a user of AUTH_SYS.
+// sysUser returns a user of AUTH_SYS.
 func sysUser(uid uint32) userKey { return userKey{flavor: oncrpc.FlavorSys, uid: uid, named: true} }
 
 func TestUsersOfAConnection(t *testing.T) {

@@ -29,7 +29,7 @@ const (
 // ErrVersion means that an attribute has an unknown version (EOPNOTSUPP in Linux).
 var ErrVersion = errors.New("unknown version of ACL")
 
-// Size is the number of bytes that Append adds for a list of n entries.
+// Size returns the number of bytes that Append adds for a list of n entries.
 func Size(n int) int { return headerSize + n*entrySize }
 
 // Append appends a's bytes to b. For the empty list Append appends only a header, with which

@@ -174,7 +174,7 @@ func (h *Header) Append(b []byte) []byte {
 	return b
 }
 
-// Size is the number of bytes that Append appends (RFC 8166 §4.1.2 [R8166-101 R8166-102]).
+// Size returns the number of bytes that Append appends (RFC 8166 §4.1.2 [R8166-101 R8166-102]).
 func (h *Header) Size() int {
 	switch {
 	case h.Proc == ProcMsg || h.Proc == ProcNoMsg:

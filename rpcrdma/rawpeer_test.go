@@ -152,7 +152,7 @@ func (p *rawPeer) expose(b []byte, access rnic.Access) *rnic.MR {
 	return mr
 }
 
-// part is the words of a segment: handle, length, offset.
+// part returns the words of a segment: handle, length, offset.
 func part(mr *rnic.MR, off, n int) []uint32 {
 	to := mr.Base() + uint64(off)
 	return []uint32{uint32(mr.STag()), uint32(n), uint32(to >> 32), uint32(to)}

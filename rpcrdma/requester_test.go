@@ -30,7 +30,7 @@ func start(ctx context.Context, c *Conn, k *Call) *pendingDo {
 	return d
 }
 
-// nullCall is a NULL call with an XID chosen by the test.
+// nullCall returns a NULL call with an XID chosen by the test.
 func nullCall(c *Conn, xid uint32) *Call {
 	k := c.NewCall()
 	k.Msg = chunks.Message{Stream: words(xid, 0, procNull)}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// documents are the pages for users, by path from the root.
+// documents returns the pages for users, by path from the root.
 func documents(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob("../docs/*.md")
@@ -86,7 +86,7 @@ var (
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the places of a page that a link can name.
+// anchors returns the places of a page that a link can name.
 func anchors(page []byte) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range heading.FindAllSubmatch(fenced.ReplaceAll(page, nil), -1) {

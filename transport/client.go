@@ -174,7 +174,7 @@ func (c *Client) connectFirst(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// Addr is the server's current address ("host:port").
+// Addr returns the server's current address ("host:port").
 func (c *Client) Addr() string { return *c.addr.Load() }
 
 func (c *Client) connectError(err error) *ConnectError {

@@ -33,7 +33,7 @@ func (l *fakeClientConn) close(why error) error {
 	return nil
 }
 
-// linked is a Client with connections from dial, the first one at once.
+// linked returns a Client with connections from dial, the first one at once.
 func linked(t *testing.T, cfg ClientConfig, dial func(ctx context.Context) (clientConn, error)) *Client {
 	t.Helper()
 	simulateCalls(t)

@@ -42,7 +42,7 @@ func newPipedConn(t *testing.T, cfg ClientConfig) *pipedConn {
 	return p
 }
 
-// writeCall is a WRITE of n bytes derived from its XID.
+// writeCall returns a WRITE of n bytes derived from its XID.
 func (p *pipedConn) writeCall(xid uint32, n int) *outCall {
 	k := p.c.outCallOf(xid)
 	k.proc, k.args, k.res = testProc(tWrite), &writeArgs{bytes.Repeat([]byte{byte(xid)}, n)}, words{0, 0}
@@ -57,7 +57,7 @@ func (p *pipedConn) begin(ctx context.Context, k *outCall, limit time.Duration) 
 	return ended
 }
 
-// writeReply is a server's reply to a WRITE; nil: the record is damaged.
+// writeReply returns a server's reply to a WRITE; nil: the record is damaged.
 func writeReply(call []byte) []byte {
 	d := xdr.NewDecoder(call)
 	var h oncrpc.CallHeader

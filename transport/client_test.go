@@ -48,7 +48,7 @@ func readCall(nc net.Conn) []byte {
 	return rec.B
 }
 
-// sumReply is ADD's reply to a call.
+// sumReply returns ADD's reply to a call.
 func sumReply(call []byte, v uint32) []byte {
 	var e xdr.Encoder
 	h := oncrpc.ReplyHeader{XID: xdr.NewDecoder(call).Uint32()}

@@ -70,7 +70,7 @@ func (s *scriptedServer) times() (all []time.Duration) {
 	return all
 }
 
-// replyTo is a successful reply to a call.
+// replyTo returns a successful reply to a call.
 func replyTo(call []byte, res ...uint32) []byte {
 	e := xdr.NewEncoder(nil)
 	(&oncrpc.ReplyHeader{XID: binary.BigEndian.Uint32(call)}).EncodeXDR(e)

@@ -183,7 +183,7 @@ func TestDispatchDrops(t *testing.T) {
 	}
 }
 
-// writeCall is a WRITE call without its opaque of n bytes.
+// writeCall returns a WRITE call without its opaque of n bytes.
 func writeCall(n uint32, proc uint32) []byte {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: 5, Prog: testProg, Vers: testVers, Proc: proc}

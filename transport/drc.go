@@ -64,7 +64,7 @@ type drcEntry struct {
 	inTurn  *list.Element // in that portion's list
 }
 
-// size is a done entry's charge.
+// size returns a done entry's charge.
 func (e *drcEntry) size() int { return drcEntrySize + len(e.reply) }
 
 type drc struct {

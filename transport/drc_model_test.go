@@ -71,7 +71,7 @@ func (m *drcModel) run(c *Call) error {
 	return nil
 }
 
-// modelCall is a call by a user.
+// modelCall returns a call by a user.
 func modelCall(xid, proc, user uint32) chunks.Message {
 	cred := Cred{Flavor: oncrpc.FlavorSys, UID: user}
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc, Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred.body()}}

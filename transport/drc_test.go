@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// callOf is a call with a one-word argument.
+// callOf returns a call with a one-word argument.
 func callOf(xid, proc, arg uint32) chunks.Message {
 	var e xdr.Encoder
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
@@ -486,7 +486,7 @@ func TestDuplicateOfAnotherUser(t *testing.T) {
 	}
 }
 
-// count is how many calls wait or run.
+// count returns how many calls wait or run.
 func (r *runningCalls) count() (n int) {
 	for i := range r.buckets {
 		b := &r.buckets[i]

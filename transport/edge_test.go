@@ -168,7 +168,7 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
-// unserved is a server's TCP connection without a running receive loop.
+// unserved returns a server's TCP connection without a running receive loop.
 func unserved(t *testing.T, cfg ServerConfig) *tcpConn {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { ours.Close(); theirs.Close() })

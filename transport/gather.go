@@ -120,7 +120,7 @@ func (g *gatherList) reset() {
 	g.open = false
 }
 
-// recordSize is a message's record length in bytes, without the mark.
+// recordSize returns a message's record length in bytes, without the mark.
 func recordSize(e *xdr.Encoder) int {
 	n := len(e.Bytes())
 	for _, it := range e.Items() {

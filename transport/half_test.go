@@ -25,7 +25,7 @@ func piped(t *testing.T, s *Server) net.Conn {
 	return ours
 }
 
-// record is a NULL call with n more bytes, including its mark.
+// record returns a NULL call with n more bytes, including its mark.
 func record(n int) []byte {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(0)

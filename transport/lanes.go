@@ -178,7 +178,7 @@ func upTo[T any](list []*T, i int) []*T {
 // free reports whether the lane may have another worker.
 func (l *lane) free(s *schedule) bool { return l.running < s.reserve || l.running-s.reserve < s.spare }
 
-// room is the number of further workers that the lane could have.
+// room returns the number of further workers that the lane could have.
 func (l *lane) room(s *schedule) int {
 	beyond := l.running - s.reserve
 	if beyond < 0 {

@@ -23,7 +23,7 @@ func newBoard(t *testing.T, workers, reserve int, names ...string) *board {
 	return b
 }
 
-// conn is a new connection of client n with 64 concurrent calls in a lane, 128 in all.
+// conn returns a new connection of client n with 64 concurrent calls in a lane, 128 in all.
 func (b *board) conn(n int) *connQueues {
 	c := &connQueues{most: 64, slots: 128}
 	key := clientKey{host: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32)}

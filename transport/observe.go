@@ -157,5 +157,5 @@ func (d *drc) figures() RepeatFigures {
 	return RepeatFigures{Replayed: d.replayed.Load(), Joined: d.joined.Load(), Replies: d.byAge.Len(), Bytes: d.all.size - drcEntrySize*d.byAge.Len()}
 }
 
-// now is the current time for measuring durations.
+// now returns the current time for measuring durations.
 func now() time.Time { return clock.Now() }

@@ -67,7 +67,7 @@ func (d *diskProgram) askAgain(c *Call) error {
 	}
 }
 
-// result is the first result word of the next call to end, or its kind of end.
+// result returns the first result word of the next call to end, or its kind of end.
 func (t *tape) result() any {
 	select {
 	case e := <-t.ends:

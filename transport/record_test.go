@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// fragment is one fragment with its header.
+// fragment returns one fragment with its header.
 func fragment(b []byte, last bool) []byte {
 	v := uint32(len(b))
 	if last {

@@ -43,7 +43,8 @@ func TestBufferWaits(t *testing.T) {
 	}
 }
 
-// sloppy is a program with a procedure that ignores decoding errors, and returns large results.
+// sloppy returns a program with a procedure that ignores decoding errors, and returns large
+// results.
 func sloppy(runs *atomic.Int32, size int) *Program {
 	return &Program{Name: "SLOPPY", Number: testProg, Version: testVers, Procs: []Procedure{{Name: "SLOPPY", Run: func(c *Call) error {
 		runs.Add(1)
@@ -126,7 +127,7 @@ func TestNoRoomWhileClosing(t *testing.T) {
 	}
 }
 
-// outCallOf is a call outside the pool, whose calls have other bubbles' channels.
+// outCallOf returns a call outside the pool, whose calls have other bubbles' channels.
 func (c *Client) outCallOf(xid uint32) *outCall {
 	k := outCallPool.New().(*outCall)
 	k.xid, k.proc, k.answers = xid, testProc(tNull), &c.answers

@@ -49,7 +49,7 @@ func serveUDP(t *testing.T, addr string) (at netip.AddrPort, p *testProgram, end
 	return pc.LocalAddr().(*net.UDPAddr).AddrPort(), p, end
 }
 
-// callBytes is a call to the test program.
+// callBytes returns a call to the test program.
 func callBytes(xid, proc uint32, args xdr.Marshaler) []byte {
 	e := xdr.NewEncoder(nil)
 	h := oncrpc.CallHeader{XID: xid, Prog: testProg, Vers: testVers, Proc: proc}
@@ -201,7 +201,7 @@ func TestUDPIsNoAmplifier(t *testing.T) {
 	}
 }
 
-// acceptStat is the accept_stat of a reply with a verifier of AUTH_NONE.
+// acceptStat returns the accept_stat of a reply with a verifier of AUTH_NONE.
 func acceptStat(reply []byte) oncrpc.AcceptStat {
 	return oncrpc.AcceptStat(binary.BigEndian.Uint32(reply[20:]))
 }

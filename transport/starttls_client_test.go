@@ -72,7 +72,7 @@ func TestClientRefusesServers(t *testing.T) {
 	}
 }
 
-// answerTo is the answer to a probe's record.
+// answerTo returns the answer to a probe's record.
 func answerTo(probe []byte) []byte {
 	var d dispatcher
 	return d.probeAnswer(probe)

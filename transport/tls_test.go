@@ -76,7 +76,7 @@ func (ca *testCA) issue(template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }
 
-// serverTemplate is a server certificate for the tests' address.
+// serverTemplate returns a server certificate for the tests' address.
 func serverTemplate() *x509.Certificate {
 	return &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.test"}}
 }

@@ -71,13 +71,13 @@ func (d *Decoder) Offset() int { return d.off }
 // Before returns the bytes of the stream before the position. It aliases the stream.
 func (d *Decoder) Before() []byte { return d.b[:d.off:d.off] }
 
-// Remaining is the number of unread bytes.
+// Remaining returns the number of unread bytes.
 func (d *Decoder) Remaining() int { return len(d.b) - d.off }
 
-// ItemsLeft is the number of detached items not yet taken by Item.
+// ItemsLeft returns the number of detached items not yet taken by Item.
 func (d *Decoder) ItemsLeft() int { return len(d.items) }
 
-// ItemBytes is the size of the detached items not yet taken by Item.
+// ItemBytes returns the size of the detached items not yet taken by Item.
 func (d *Decoder) ItemBytes() (n int) {
 	for i := range d.items {
 		n += len(d.items[i].Data)

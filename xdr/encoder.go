@@ -47,7 +47,7 @@ func (e *Encoder) Bytes() []byte { return e.buf }
 // Items returns the detached items in stream order.
 func (e *Encoder) Items() []Item { return e.items }
 
-// Len is the stream's length in bytes, without the detached items.
+// Len returns the stream's length in bytes, without the detached items.
 func (e *Encoder) Len() int { return len(e.buf) }
 
 // Truncate cuts the stream to n bytes and drops the items after it.
@@ -123,8 +123,8 @@ func (e *Encoder) Item(data []byte) {
 
 var zeros [3]byte
 
-// Pad is the number of zero bytes after n bytes, up to a multiple of four (RFC 4506 §3).
+// Pad returns the number of zero bytes after n bytes, up to a multiple of four (RFC 4506 §3).
 func Pad(n int) int { return -n & 3 }
 
-// RoundUp is n rounded up to a multiple of four.
+// RoundUp returns n rounded up to a multiple of four.
 func RoundUp(n int) int { return (n + 3) &^ 3 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// mountsIn are the mounts below the directories that demonstrations make in dir.
+// mountsIn returns the mounts below the directories that demonstrations make in dir.
 func mountsIn(t *testing.T, dir string) (lines []string) {
 	t.Helper()
 	all, err := os.ReadFile("/proc/self/mountinfo")

@@ -183,7 +183,7 @@ func makeTree(top string) error {
 	return os.Symlink("sizes/4096", filepath.Join(top, "link"))
 }
 
-// treeSum is a checksum of all names, types, modes, file times and contents.
+// treeSum returns a checksum of all names, types, modes, file times and contents.
 func treeSum(fsys fs.FS) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	err = fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {

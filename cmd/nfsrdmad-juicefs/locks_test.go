@@ -80,7 +80,7 @@ func (p *process) held() (names []string) {
 	return names
 }
 
-// sessions is how many sessions the volume has.
+// sessions returns how many sessions the volume has.
 func (c *cluster) sessions() int {
 	c.t.Helper()
 	m := meta.NewClient(c.url, meta.DefaultConf())

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// outage is how long the object storage is away: a minute with NFSRDMA_FULL=1.
+// outage returns how long the object storage is away: a minute with NFSRDMA_FULL=1.
 func outage() time.Duration {
 	if os.Getenv("NFSRDMA_FULL") != "" {
 		return time.Minute

@@ -86,7 +86,7 @@ func (w *worker) do(n int) {
 	}
 }
 
-// results are the lines so far.
+// results returns the lines so far.
 func (w *worker) results() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

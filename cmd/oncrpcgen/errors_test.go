@@ -114,7 +114,7 @@ var refused = []struct{ text, want string }{
 	{"program P { version V { void F(opaque) = 1; } = 1; } = 1;", "a.x:1:32: opaque needs a size: give it a name by typedef"},
 }
 
-// limited is a file with a procedure whose argument has a field, and with a reply-limit.
+// limited returns a file with a procedure whose argument has a field, and with a reply-limit.
 func limited(fieldType, field, limit string) string {
 	return fmt.Sprintf("struct s { %s %s; };\nprogram P { version V { string F(s) = 1;         /* reply-limit%s */ } = 1; } = 1;", fieldType, field, limit)
 }

@@ -61,7 +61,7 @@ var (
 	identifier = regexp.MustCompile(`id="([^"]*)"`)
 )
 
-// identifiers are the places of a page that a link can name.
+// identifiers returns the places of a page that a link can name.
 func identifiers(page string) map[string]bool {
 	all := map[string]bool{"": true}
 	for _, m := range identifier.FindAllStringSubmatch(page, -1) {

@@ -20,8 +20,8 @@ const (
 	everybody
 )
 
-// rank is the position in the order of exports(5): single hosts, networks, wildcards, everybody.
-// Within one rank the first in the file decides.
+// rank returns the position in the order of exports(5): single hosts, networks, wildcards,
+// everybody. Within one rank the first in the file decides.
 func (k kind) rank() int {
 	switch k {
 	case byAddress, byName:

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// names is the number of names in the large directory: a million with NFSRDMA_FULL=1.
+// names returns the number of names in the large directory: a million with NFSRDMA_FULL=1.
 func names() int {
 	if os.Getenv("NFSRDMA_FULL") != "" {
 		return 1000000

@@ -185,7 +185,7 @@ func shareBusy(c *transport.Call) {
 	res.EncodeXDR(c.Res)
 }
 
-// laneAfter is the Lane of a procedure with the arguments cookie, some booleans, and lock.
+// laneAfter returns the Lane of a procedure with the arguments cookie, some booleans, and lock.
 func (s *Service) laneAfter(booleans int) func(*transport.Call) int {
 	return func(c *transport.Call) int {
 		args := *c.Args

@@ -150,8 +150,8 @@ func newService(srv *nfsserver.Server, o Options) *Service {
 	return s
 }
 
-// mostFiles is the highest number of files with locks, each with a descriptor: a sixteenth of the
-// descriptor limit, which no other limit uses.
+// mostFiles returns the highest number of files with locks, each with a descriptor: a sixteenth of
+// the descriptor limit, which no other limit uses.
 func mostFiles() int {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {

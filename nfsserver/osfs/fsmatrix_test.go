@@ -99,7 +99,7 @@ func onFAT(t *testing.T, scratch, dir string) {
 	run(t, "mount", "-t", "vfat", "-o", "loop", image, dir)
 }
 
-// fatImage is an empty FAT16 of 32 MiB.
+// fatImage returns an empty FAT16 of 32 MiB.
 func fatImage() []byte {
 	const sector, sectors, perCluster, rootEntries, fatSectors = 512, 65536, 4, 512, 65
 	b := make([]byte, sectors*sector)

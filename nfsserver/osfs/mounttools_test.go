@@ -42,8 +42,8 @@ func write(t *testing.T, content string, path ...string) {
 // sshfsPrograms are the programs of an sshfs mount of this machine.
 var sshfsPrograms = []string{"sshfs", "/usr/lib/openssh/sftp-server"}
 
-// sshfs is the command that mounts source on dir. In place of ssh, which it runs with arguments, a
-// script in scratch runs the server.
+// sshfs returns the command that mounts source on dir. In place of ssh, which it runs with
+// arguments, a script in scratch runs the server.
 func sshfs(t *testing.T, scratch, source, dir string) []string {
 	t.Helper()
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", sshfsPrograms...)

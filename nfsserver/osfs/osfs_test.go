@@ -23,7 +23,7 @@ func places(t *testing.T) map[string]string {
 	return p
 }
 
-// tempDir is a new directory on a file system of choice.
+// tempDir returns a new directory on a file system of choice.
 func tempDir(t *testing.T, base string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "osfs-test-")

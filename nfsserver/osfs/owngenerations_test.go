@@ -85,7 +85,7 @@ func laterTimes(t *testing.T, f *FS, dir string) {
 	}
 }
 
-// inode is the number of a file.
+// inode returns the number of a file.
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var st unix.Stat_t

@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// manyFiles is a directory in which each file is as long as its name's number says, with two
+// manyFiles returns a directory in which each file is as long as its name's number says, with two
 // buffers of entries and more.
 func manyFiles(t *testing.T) (f *FS, count int) {
 	t.Helper()

@@ -76,8 +76,8 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	})
 }
 
-// openFDs is how many descriptors the process has, without pipes: those of splices are closed half
-// a second after they were used, which may be while another test runs.
+// openFDs returns how many descriptors the process has, without pipes: those of splices are closed
+// half a second after they were used, which may be while another test runs.
 func openFDs(t *testing.T) (count int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -36,7 +36,7 @@ func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nf
 	return r
 }
 
-// writersOf is how many descriptors of this process are open for writing on the file at path.
+// writersOf returns how many descriptors of this process are open for writing on the file at path.
 func writersOf(t *testing.T, path string) (count int) {
 	t.Helper()
 	var want, st unix.Stat_t

@@ -18,7 +18,7 @@ func object(mode uint32, acl posixacl.ACL) perm.Object {
 	return perm.Object{Attr: &nfsserver.Attr{Type: nfsserver.TypeReg, UID: 1, GID: 10, Mode: mode}, ACL: acl}
 }
 
-// may is all of the permissions that a user has.
+// may returns all of the permissions that a user has.
 func may(o perm.Object, c nfsserver.Cred) (have uint32) {
 	for bit := uint32(1); bit <= nfsserver.MayRead; bit <<= 1 {
 		if o.May(&c, bit) {

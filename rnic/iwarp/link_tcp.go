@@ -229,7 +229,7 @@ func (l *tcpLink) tryWrite(fd uintptr) bool {
 	}
 }
 
-// sendFlags are the flags of sendmsg(2) for how.
+// sendFlags returns the flags of sendmsg(2) for how.
 func sendFlags(how core.WriteMode) (flags uintptr) {
 	if how.Record {
 		flags |= unix.MSG_EOR

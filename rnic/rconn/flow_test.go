@@ -27,7 +27,7 @@ type inFlight struct {
 	data   []byte
 }
 
-// content is the byte at a position of a stream.
+// content returns the byte at a position of a stream.
 func content(at int) byte { return byte(at*131 + at>>8) }
 
 // A world is both ends, and what the test draws.

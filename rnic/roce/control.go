@@ -62,7 +62,7 @@ func (c *control) peerPort(from uint16) uint16 {
 	return 0
 }
 
-// mtuCode is the code for a path MTU.
+// mtuCode returns the code for a path MTU.
 func mtuCode(bytes int) (m mad.MTU) {
 	for m = 1; m.Bytes() < bytes; m++ {
 	}

@@ -213,7 +213,7 @@ func (e *endpoint) Moved() uint64 {
 	return 0
 }
 
-// LocalAddr is the port's address, nil if the endpoint was never connected.
+// LocalAddr returns the port's address, nil if the endpoint was never connected.
 func (e *endpoint) LocalAddr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,7 +223,7 @@ func (e *endpoint) LocalAddr() net.Addr {
 	return net.UDPAddrFromAddrPort(e.bound.Load().port.key)
 }
 
-// RemoteAddr is the peer's address; nil if the endpoint was never connected, and for UD, which
+// RemoteAddr returns the peer's address; nil if the endpoint was never connected, and for UD, which
 // has no single peer.
 func (e *endpoint) RemoteAddr() net.Addr {
 	e.mu.Lock()

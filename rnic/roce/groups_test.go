@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// datagramSide is a UD QP in RTS at an address.
+// datagramSide returns a UD QP in RTS at an address.
 func datagramSide(t *testing.T, at netip.Addr) *side {
 	t.Helper()
 	s := newSide(t, OpenWith(rnic.DeviceConfig{}, Options{}), rnic.UD).bind(at)

@@ -242,7 +242,7 @@ func (l *listener) Accept(ctx context.Context) (rnic.ConnRequest, error) {
 	}
 }
 
-// Addr is the service's address and port.
+// Addr returns the service's address and port.
 func (l *listener) Addr() net.Addr { return l.addr }
 
 // Close stops listening and rejects waiting requests.
@@ -296,13 +296,13 @@ type connRequest struct {
 	private   []byte
 }
 
-// PrivateData is the peer ULP's data, zero-padded to the field's size.
+// PrivateData returns the peer ULP's data, zero-padded to the field's size.
 func (r *connRequest) PrivateData() []byte { return r.private }
 
-// RemoteAddr is the peer's address, with its stated port. A client on this host may use a spare
-// loopback address, because another process has the port of its own address. For that client
-// RemoteAddr is the address that the client called. Over TCP the client has that address, too, so
-// records and permissions by address apply to all its connections.
+// RemoteAddr returns the peer's address, with its stated port. A client on this host may use a
+// spare loopback address, because another process has the port of its own address. For that client
+// RemoteAddr returns the address that the client called. Over TCP the client has that address, too,
+// so records and permissions by address apply to all its connections.
 func (r *connRequest) RemoteAddr() net.Addr {
 	if spareNet.Contains(r.source.Addr()) {
 		return net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.c.t.key.Addr(), r.source.Port()))
@@ -323,10 +323,10 @@ func (r *connRequest) Sockets() (local, remote netip.AddrPort) {
 // Abandon ends accept's wait for an RTU.
 func (r *connRequest) Abandon() { r.abandon.Do(func() { close(r.abandoned) }) }
 
-// IRD is the number of concurrent RDMA Reads that the peer takes from us.
+// IRD returns the number of concurrent RDMA Reads that the peer takes from us.
 func (r *connRequest) IRD() int { return int(r.remote.ResponderResources) }
 
-// ORD is the number of RDMA Reads that the peer wants to have outstanding.
+// ORD returns the number of RDMA Reads that the peer wants to have outstanding.
 func (r *connRequest) ORD() int { return int(r.remote.InitiatorDepth) }
 
 // Accept answers the request, and returns after the peer's confirmation: before the confirmation

@@ -68,7 +68,7 @@ func IdentityOf(qp *rnic.QP) (Identity, error) {
 	return e.identity(b), nil
 }
 
-// identity is the QP's identity for the peer.
+// identity returns the QP's identity for the peer.
 func (e *endpoint) identity(b *binding) Identity {
 	return Identity{Addr: b.port.key.Addr(), QPN: b.qp.Num(), PSN: e.psn, MTU: b.mtu}
 }

@@ -256,7 +256,7 @@ func (t *port) finishAll() {
 // pathMTU returns the path MTU for packets from an address, by its interface's current MTU.
 func pathMTU(addr netip.Addr) int { return connMTU(linkMTU(addr)) }
 
-// connMTU is the largest path MTU for packets of at most n bytes.
+// connMTU returns the largest path MTU for packets of at most n bytes.
 func connMTU(n int) int {
 	if mtu := core.PathMTU(n); mtu != 0 {
 		return mtu

@@ -65,7 +65,7 @@ func TestUnboundQPIsNotFinished(t *testing.T) {
 	<-s.qp.Done()
 }
 
-// stillPort is s's port, with a transmitter that sends nothing and its loops ended.
+// stillPort returns s's port, with a transmitter that sends nothing and its loops ended.
 func stillPort(t *testing.T) *port {
 	t.Helper()
 	at, _ := hosts(t)

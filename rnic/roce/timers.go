@@ -76,7 +76,7 @@ func (x *timers) due(at core.Instant) *endpoint {
 	return heap.Pop(&x.heap).(*endpoint)
 }
 
-// next is the time for the next run.
+// next returns the time for the next run.
 func (x *timers) next() (at core.Instant, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

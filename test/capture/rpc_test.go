@@ -182,7 +182,7 @@ func reencodeMessage(t *testing.T, name string, r *RPC, head, body codec) {
 	}
 }
 
-// flat is the whole message with its items, and their pads, in place.
+// flat returns the whole message with its items, and their pads, in place.
 func flat(m chunks.Message) []byte {
 	var out []byte
 	from := 0

@@ -75,8 +75,8 @@ func content(path string, mode uint32) (string, error) {
 	return "", nil
 }
 
-// sum is a hash of a file's content. Blocks of zeros do not count, in a hole or not: a file may
-// have gigabytes of them, and its length is compared separately.
+// sum returns a hash of a file's content. Blocks of zeros do not count, in a hole or not: a file
+// may have gigabytes of them, and its length is compared separately.
 func sum(f *os.File) (string, error) {
 	const block = 64 << 10
 	h, buf, zeros := sha256.New(), make([]byte, block), make([]byte, block)
@@ -224,7 +224,7 @@ func diffEntry(w, g *entry, start time.Time, add func(string, ...any)) {
 	}
 }
 
-// age is a time in words: itself when it is from before start, else "now".
+// age returns a time in words: itself when it is from before start, else "now".
 func age(ts syscall.Timespec, start time.Time) string {
 	at := time.Unix(ts.Unix()).UTC()
 	if at.Before(start.Add(-time.Hour)) {

@@ -68,7 +68,7 @@ func served(t *testing.T, s *rig.Server) {
 	}
 }
 
-// some is how many of something a flood has: few, unless all are asked for.
+// some returns how many of something a flood has: few, unless all are asked for.
 func some(few, all int) int {
 	switch {
 	case full:

@@ -24,7 +24,7 @@ func (a *target) write(fh nfs3.FH, n int, list func(pos uint32) []chunks.ReadSeg
 	return xid
 }
 
-// one is a Read chunk of one segment.
+// one returns a Read chunk of one segment.
 func one(pos, handle uint32, n int, off uint64) []chunks.ReadSegment {
 	return []chunks.ReadSegment{{Position: pos, Segment: chunks.Segment{Handle: handle, Length: uint32(n), Offset: off}}}
 }

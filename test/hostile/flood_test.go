@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// reads is n Read Requests of nothing, which are legal.
+// reads returns n Read Requests of nothing, which are legal.
 func reads(p *peer.Peer, n int) (out []byte) {
 	for range n {
 		q := rdmap.ReadRequest{SinkSTag: 1, SrcSTag: 1}

@@ -144,7 +144,7 @@ func (h *hungServer) end() {
 	}
 }
 
-// dial is a new client, over TCP or RDMA, that waits for the server for as long as it takes.
+// dial returns a new client, over TCP or RDMA, that waits for the server for as long as it takes.
 func (h *hungServer) dial(rdma bool) *nfsclient.Client {
 	h.Helper()
 	opt := nfsclient.Options{Transport: nfsclient.TCP, CallTimeout: transport.Hard,
@@ -229,7 +229,7 @@ func (h *hungServer) within(what string, f func()) {
 	}
 }
 
-// threads is how many threads this process has.
+// threads returns how many threads this process has.
 func threads(t *testing.T) int {
 	t.Helper()
 	list, err := filepath.Glob("/proc/self/task/*")

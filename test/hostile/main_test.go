@@ -67,7 +67,7 @@ func (a *target) memory(handle uint32, b []byte) (offset uint64) {
 	return offset
 }
 
-// pattern is n bytes that are not all alike.
+// pattern returns n bytes that are not all alike.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

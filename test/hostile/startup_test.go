@@ -117,7 +117,7 @@ func fpdu(t *testing.T, what string, b []byte, code term.Code) {
 	})
 }
 
-// framed is an FPDU of any length with a good CRC, which AppendFPDU would not make.
+// framed returns an FPDU of any length with a good CRC, which AppendFPDU would not make.
 func framed(ulpdu []byte) []byte {
 	b := append([]byte{byte(len(ulpdu) >> 8), byte(len(ulpdu))}, ulpdu...)
 	b = append(b, make([]byte, mpa.Pad(len(ulpdu)))...)

@@ -22,7 +22,7 @@ import (
 // TCP.
 const memory = 16 << 20
 
-// greedy is a server of a large file and a large directory with little memory.
+// greedy returns a server of a large file and a large directory with little memory.
 func greedy(t *testing.T) (*target, nfs3.FH) {
 	t.Helper()
 	data := pattern(1 << 20)
@@ -54,7 +54,7 @@ func greedy(t *testing.T) (*target, nfs3.FH) {
 // narrow makes the window small in which a connection takes bytes.
 func narrow(c net.Conn) { c.(*net.TCPConn).SetReadBuffer(4 << 10) }
 
-// deaf is a peer that has made its first call, and will read no more.
+// deaf returns a peer that has made its first call, and will read no more.
 func (a *target) deaf() *peer.Peer {
 	a.t.Helper()
 	p := peer.Dial(a.t, a.s.RDMA)

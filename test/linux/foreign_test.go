@@ -64,7 +64,7 @@ func (f *foreign) address(client *guest.Guest) string {
 	return client.Host
 }
 
-// mount is the command by which a guest mounts the export with locks.
+// mount returns the command by which a guest mounts the export with locks.
 func (f *foreign) mount(client *guest.Guest, proto string) string {
 	if f.g == nil {
 		proto = "tcp"

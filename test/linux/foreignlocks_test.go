@@ -81,7 +81,7 @@ func (l *foreignLocks) log(format string, args ...any) {
 	l.lockingAll.t.Logf(format, args...)
 }
 
-// who is the name of one machine for the log.
+// who returns the name of one machine for the log.
 func (l *foreignLocks) who(one *locking) string {
 	switch {
 	case one.server:

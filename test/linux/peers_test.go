@@ -76,7 +76,7 @@ func cannotReachUs(t *testing.T, g *guest.Guest) {
 	}
 }
 
-// exportDir is a directory that our server can export, with one known file in it.
+// exportDir returns a directory that our server can export, with one known file in it.
 func exportDir(t *testing.T) string { return prepareExport(t, t.TempDir()) }
 
 // memoryDir is exportDir in memory, where there is room for it: syncs cost nothing there.

@@ -157,7 +157,7 @@ func linuxSendsToGroup(t *testing.T, g *guest.Guest) {
 	verbsReport(t, r, "receiver", out.Bytes())
 }
 
-// command is Linux's command line, of a client if a host is named.
+// command returns Linux's command line, of a client if a host is named.
 func (r *verbsRun) command(host string) string {
 	switch rping := strings.HasPrefix(r.linux, "rping"); {
 	case r.byCM() && !rping && host != "":
@@ -170,7 +170,7 @@ func (r *verbsRun) command(host string) string {
 	return r.linux + " " + r.theirs + " " + host
 }
 
-// waits is a command that succeeds when Linux's server waits for a client.
+// waits returns a command that succeeds when Linux's server waits for a client.
 func (r *verbsRun) waits() string {
 	if r.byCM() || strings.Contains(r.linux, " -R") {
 		return "rdma resource show cm_id | grep -q 'state LISTEN'"

@@ -110,7 +110,7 @@ func (g *secureGuest) reached(t *testing.T) *far {
 	return reach(t, s, nil, &wire.Want{ClientOurs: true})
 }
 
-// at is the command by which the guest mounts the peer's /export at /mnt.
+// at returns the command by which the guest mounts the peer's /export at /mnt.
 func (p securePeer) at(proto, options string) string {
 	port := p.tcp
 	if proto == "rdma" {
@@ -181,7 +181,7 @@ func (g *secureGuest) withKerberos(opts realm.Options) *realm.Realm {
 	return r
 }
 
-// login is the command by which a user gets a ticket.
+// login returns the command by which a user gets a ticket.
 func login(user, options string) string {
 	return fmt.Sprintf("echo %s | su %s -c 'kinit %s %s' > /dev/null || exit 1\n", password, user, options, user)
 }

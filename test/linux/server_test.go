@@ -144,7 +144,7 @@ func (s *server) stop() {
 	}
 }
 
-// mount is the command by which the guest mounts this server at /mnt.
+// mount returns the command by which the guest mounts this server at /mnt.
 func (s *server) mount(proto, options string) string {
 	port := s.rdma
 	if proto == "tcp" {

@@ -157,7 +157,7 @@ func reach(t *testing.T, s *guest.Server, client *guest.Guest, want *wire.Want) 
 	}
 }
 
-// again is the same server through a further tap, for our client.
+// again returns the same server through a further tap, for our client.
 func (s *far) again(t *testing.T) *tapped {
 	t.Helper()
 	other := *s
@@ -173,7 +173,7 @@ type tapped struct {
 	check func(wire.Want)
 }
 
-// mount is the command by which the client mounts this server at /mnt.
+// mount returns the command by which the client mounts this server at /mnt.
 func (s *far) mount(proto, options string) string {
 	port := s.rdma
 	if proto == "tcp" {

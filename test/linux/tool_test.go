@@ -38,7 +38,7 @@ func tcpTool(t *testing.T, s *far) tool {
 	return tool{t: t, scheme: "nfs", port: s.tcp, args: append([]string{"--mount-port", fmt.Sprint(s.mountd)}, patience...)}
 }
 
-// host is the server's URL, url its export's.
+// host returns the server's URL, url its export's.
 func (c tool) host() string {
 	return fmt.Sprintf("%s://%s:%d", c.scheme, cmp.Or(c.at, "127.0.0.1"), c.port)
 }

@@ -50,7 +50,7 @@ type process struct {
 	pid        string
 }
 
-// mark is a new file by which a process and the test speak.
+// mark returns a new file by which a process and the test speak.
 func (l *locking) mark(name string) string {
 	l.t.Helper()
 	dir := "/share"
@@ -78,7 +78,7 @@ func (l *locking) run(line string) string {
 	return run(l.t, l.g, line)
 }
 
-// here is a file of the guest's /share, as this machine has it.
+// here returns a file of the guest's /share, as this machine has it.
 func (p *process) here(path string) string {
 	if p.l.g == nil {
 		return path

@@ -96,7 +96,7 @@ func (a *autoPoint) answer(t *testing.T, how uint) {
 // release ends all waiting for the mount.
 func (a *autoPoint) release() { _ = unix.IoctlSetInt(a.root, autofsEnd, 0) }
 
-// outside is a command of another process group, which sets the mount off like any program.
+// outside returns a command of another process group, which sets the mount off like any program.
 func outside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

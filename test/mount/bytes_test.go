@@ -51,7 +51,7 @@ func bytesWorker(args []string) error {
 	return b.f.Close()
 }
 
-// span is a random range, in whole pages for direct I/O.
+// span returns a random range, in whole pages for direct I/O.
 func (b *byteFile) span() (off, n int) {
 	off, n = b.rnd.IntN(fileMost/2), 1+b.rnd.IntN(30000)
 	if b.rnd.IntN(30) == 0 {

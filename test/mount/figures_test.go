@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// figures are the figures from mountstats for a mount.
+// figures returns the figures from mountstats for a mount.
 func figures(t *testing.T, dir string) fusefs.Stats {
 	t.Helper()
 	out, code := nfsrdma(t, "mountstats", "--json", dir)

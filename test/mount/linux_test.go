@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// linuxImage is the guests' image; the test is skipped where guests are not wanted, as in
+// linuxImage returns the guests' image; the test is skipped where guests are not wanted, as in
 // test/linux.
 func linuxImage(t *testing.T, series string) *image.Image {
 	t.Helper()

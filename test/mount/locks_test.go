@@ -59,7 +59,8 @@ func (r *lockRig) mapped() string {
 	return string(out)
 }
 
-// callbacks is the port where servers find this machine's lock manager, "" where they find none.
+// callbacks returns the port where servers find this machine's lock manager, "" where they find
+// none.
 func (r *lockRig) callbacks() string {
 	for line := range strings.Lines(r.mapped()) {
 		if f := strings.Fields(line); len(f) > 3 && f[0] == "100021" && f[1] == "4" && f[2] == "tcp" {
@@ -120,7 +121,7 @@ func (r *lockRig) ends(p *exec.Cmd) {
 	}
 }
 
-// calls is how many calls of a procedure a mount has made.
+// calls returns how many calls of a procedure a mount has made.
 func (r *lockRig) calls(dir, proc string) uint64 {
 	r.Helper()
 	return figures(r.T, dir).Calls[proc].Count
@@ -240,7 +241,7 @@ func (r *lockRig) killedMount(a, proto string) {
 	}
 }
 
-// opened is a process's open file whose path begins with prefix.
+// opened returns a process's open file whose path begins with prefix.
 func opened(t *testing.T, pid int, prefix string) string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
@@ -297,7 +298,7 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	}
 }
 
-// monitorPort is the port where servers report their restart, "" where there is none.
+// monitorPort returns the port where servers report their restart, "" where there is none.
 func (r *lockRig) monitorPort(transport string) string {
 	for line := range strings.Lines(r.mapped()) {
 		if f := strings.Fields(line); len(f) > 3 && f[0] == "100024" && f[1] == "1" && f[2] == transport {

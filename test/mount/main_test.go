@@ -35,7 +35,7 @@ var full = os.Getenv("NFSRDMA_FULL") != ""
 // thin makes the suite do less where everything costs three times as much.
 var thin = raceOn && !full
 
-// scaled is a count of operations: few in the standing test, many at length.
+// scaled returns a count of operations: few in the standing test, many at length.
 func scaled(few, many int) int {
 	switch {
 	case full:
@@ -116,7 +116,7 @@ func buildPrograms() error {
 	return os.Symlink("nfsrdma", filepath.Join(rig.bin, "mount.nfsrdma"))
 }
 
-// raceReports are the reports that the programs under test have left.
+// raceReports returns the reports that the programs under test have left.
 func raceReports() string {
 	var all strings.Builder
 	files, _ := filepath.Glob(filepath.Join(rig.base, "races", "*"))
@@ -237,7 +237,7 @@ func tempDir(t *testing.T, name string) string {
 	return dir
 }
 
-// options are the mount options that reach a server.
+// options returns the mount options that reach a server.
 func (s *server) options(proto string) string {
 	port := s.rdma
 	if proto == "tcp" {

@@ -58,7 +58,7 @@ func modelWorker(args []string) error {
 	return sameTrees(m.sides[0].dir, m.sides[1].dir)
 }
 
-// pick is a random path: few names in few directories, so that operations meet.
+// pick returns a random path: few names in few directories, so that operations meet.
 func (m *model) pick() string {
 	dirs := []string{"", "", "a/", "b/", "a/c/", "a/c/d/"}
 	return dirs[m.rnd.IntN(len(dirs))] + string(rune('a'+m.rnd.IntN(10)))
@@ -164,7 +164,7 @@ func dirSearch(p string) uint32 {
 	return 0
 }
 
-// size is the size of a file: mostly small, sometimes more than one request of the kernel.
+// size returns the size of a file: mostly small, sometimes more than one request of the kernel.
 func (m *model) size() int64 {
 	if m.rnd.IntN(20) == 0 {
 		return m.rnd.Int64N(3 << 20)
@@ -202,7 +202,7 @@ func (m *model) writeFile(p string) error {
 	})
 }
 
-// describe is the part of stat(2) for a path that must be the same on both sides.
+// describe returns the part of stat(2) for a path that must be the same on both sides.
 func describe(p string, times bool) string {
 	var st unix.Stat_t
 	if err := unix.Lstat(p, &st); err != nil {
@@ -218,7 +218,7 @@ func describe(p string, times bool) string {
 	return s
 }
 
-// listing is a directory's names, except those of files that were removed while open.
+// listing returns a directory's names, except those of files that were removed while open.
 func listing(dir string) string {
 	names, err := readNames(dir)
 	var kept []string

@@ -62,7 +62,7 @@ func unmount(t *testing.T, dir string) {
 	_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 }
 
-// mountLine is a mount point's line in /proc/self/mountinfo, "" where there is none.
+// mountLine returns a mount point's line in /proc/self/mountinfo, "" where there is none.
 func mountLine(dir string) string {
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	found := ""
@@ -104,7 +104,7 @@ func clearMounts() (left []string) {
 	return left
 }
 
-// processOf is the process that serves a mount.
+// processOf returns the process that serves a mount.
 func processOf(t *testing.T, dir string) int {
 	t.Helper()
 	pid := findProcess(dir)
@@ -114,7 +114,7 @@ func processOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// findProcess is the process whose arguments serve a mount, 0 where there is none.
+// findProcess returns the process whose arguments serve a mount, 0 where there is none.
 func findProcess(dir string) int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -188,7 +188,7 @@ func seed(t *testing.T) string {
 	return s
 }
 
-// credential is a user with a group under his own number, and supplementary groups.
+// credential returns a user with a group under his own number, and supplementary groups.
 func credential(uid uint32, groups []uint32) *syscall.Credential {
 	return &syscall.Credential{Uid: uid, Gid: uid, Groups: groups}
 }

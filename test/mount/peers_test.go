@@ -29,7 +29,7 @@ func (p peer) mount(t *testing.T, more ...string) string {
 	return mountAs(t, p.by, p.host, p.options, p.export, more...)
 }
 
-// count is a count of operations: scaled, and few of them on a peer that is slow.
+// count returns a count of operations: scaled, and few of them on a peer that is slow.
 func (p peer) count(few, many int) int {
 	if p.slow {
 		return few / 3

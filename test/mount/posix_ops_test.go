@@ -73,7 +73,8 @@ var statements = map[string]struct {
 	"rmdirunlink": {2, 2, (*posixRun).rmdirWithOpen},
 }
 
-// path is a path below the case's directory; "." and paths that begin with "/" are as they are.
+// path returns a path below the case's directory; "." and paths that begin with "/" are as they
+// are.
 func (r *posixRun) path(p string) string {
 	p = expand(p)
 	if p == "" || p[0] == '/' {
@@ -121,7 +122,7 @@ func number(s string) int {
 	return int(n)
 }
 
-// mode is the octal argument at i, or the default.
+// mode returns the octal argument at i, or the default.
 func mode(a []string, i int, def uint32) uint32 {
 	if len(a) <= i {
 		return def
@@ -293,7 +294,7 @@ func readBack(fd int) error {
 	return nil
 }
 
-// errName is the symbol for an error, "OK" for none, or its text.
+// errName returns the symbol for an error, "OK" for none, or its text.
 func errName(err error) string {
 	var errno syscall.Errno
 	switch {

@@ -252,7 +252,7 @@ func (r *posixRun) check(k []string, before map[string]unix.Stat_t) string {
 	return ""
 }
 
-// readNames are the names of a directory, sorted.
+// readNames returns the names of a directory, sorted.
 func readNames(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// appendLine is a line of appender id, of more than one length.
+// appendLine returns a line of appender id, of more than one length.
 func appendLine(id, i int) string {
 	return fmt.Sprintf("%d %d %s\n", id, i, strings.Repeat("x", (id*31+i*17)%200))
 }

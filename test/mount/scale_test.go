@@ -20,7 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// status is a figure of /proc/PID/status in KiB: VmHWM, the most memory that there was, or VmRSS.
+// status returns a figure of /proc/PID/status in KiB: VmHWM, the most memory that there was, or
+// VmRSS.
 func status(t *testing.T, pid int, name string) int {
 	t.Helper()
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -44,7 +45,7 @@ func descriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// manyName is the name of file i of many.
+// manyName returns the name of file i of many.
 func manyName(i int) string { return fmt.Sprintf("name-%07d", i) }
 
 // openWorker makes and opens COUNT files, holds them until its standard input ends, and reads each

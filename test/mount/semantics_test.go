@@ -27,7 +27,7 @@ func TestPosix(t *testing.T) {
 	})
 }
 
-// cases is the number that a worker ended with.
+// cases returns the number that a worker ended with.
 func cases(out string) (n int) {
 	for line := range strings.Lines(out) {
 		if _, err := fmt.Sscanf(line, "%d cases", &n); err == nil {

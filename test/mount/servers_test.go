@@ -66,7 +66,7 @@ func mountTwins(t *testing.T, twins []*server, proto, options string) string {
 	return dir
 }
 
-// inUse is a mount's current server, and -1 where it is none of them.
+// inUse returns a mount's current server, and -1 where it is none of them.
 func inUse(t *testing.T, twins []*server, proto, dir string) int {
 	t.Helper()
 	at := figures(t, dir).Connections[0].Addr

@@ -32,7 +32,7 @@ const sidesCross = `%[1]s/cross %[2]s(rw,crossmnt,no_root_squash,insecure,no_sub
 %[1]s/plain %[2]s(rw,no_root_squash,insecure,no_subtree_check)
 `
 
-// at is the handle and the attributes of a path in an export.
+// at returns the handle and the attributes of a path in an export.
 func (s *sides) at(export string, names ...string) (fh nfs3.FH, a nfs3.Fattr, err error) {
 	fh, err = s.c.MountHandle(s.ctx, path.Join(s.base, export))
 	if err == nil {
@@ -98,7 +98,7 @@ func differs(export string, one, other []string) func(*sides) string {
 	}
 }
 
-// listed is READDIRPLUS's description of the mount point in of an export, beside LOOKUP's.
+// listed returns READDIRPLUS's description of the mount point in of an export, beside LOOKUP's.
 func listed(export string) func(*sides) string {
 	return func(s *sides) string {
 		root, _, err := s.at(export)

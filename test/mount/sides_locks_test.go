@@ -43,7 +43,7 @@ func (s *sides) lockFile(export string) nfs3.FH {
 	return n.FH
 }
 
-// on is the same process with another file.
+// on returns the same process with another file.
 func (a asker) on(fh nfs3.FH) asker {
 	a.fh = fh
 	return a

@@ -54,12 +54,12 @@ func sidesWorker(args []string) error {
 	return nil
 }
 
-// as is the server as another user sees it.
+// as returns the server as another user sees it.
 func (s *sides) as(uid uint32) *nfsclient.Client {
 	return s.c.As(transport.Cred{Flavor: oncrpc.FlavorSys, Machine: "sides", UID: uid, GID: uid})
 }
 
-// verdict is a call's result, in the server's word.
+// verdict returns a call's result, in the server's word.
 func verdict(err error) string {
 	var status *nfsclient.StatusError
 	var mount *nfsclient.MountError
@@ -74,13 +74,13 @@ func verdict(err error) string {
 	return err.Error()
 }
 
-// mount is MNT's answer for a path below the base.
+// mount returns MNT's answer for a path below the base.
 func (s *sides) mount(name string) string {
 	_, err := s.c.MountHandle(s.ctx, path.Join(s.base, name))
 	return verdict(err)
 }
 
-// root is the handle of an export, which there MUST be.
+// root returns the handle of an export, which there MUST be.
 func (s *sides) root(name string) nfs3.FH {
 	fh, err := s.c.MountHandle(s.ctx, path.Join(s.base, name))
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *sides) root(name string) nfs3.FH {
 	return fh
 }
 
-// made is the owner and mode of a file that root makes in an export.
+// made returns the owner and mode of a file that root makes in an export.
 func (s *sides) made(export, name string) string {
 	n, err := s.c.Create(s.ctx, s.root(export), name, nfs3.Unchecked, nfs3.Sattr{SetMode: true, Mode: 0o640}, nfs3.Verf{})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *sides) made(export, name string) string {
 	return fmt.Sprintf("%d:%d", n.Attr.UID, n.Attr.GID)
 }
 
-// reads is READ's answer for a file that only root may read.
+// reads returns READ's answer for a file that only root may read.
 func (s *sides) reads(export string) string {
 	n, err := s.c.Lookup(s.ctx, s.root(export), "secret")
 	if err == nil {
@@ -107,7 +107,7 @@ func (s *sides) reads(export string) string {
 	return verdict(err)
 }
 
-// access is the letters for the rights that ACCESS allows.
+// access returns the letters for the rights that ACCESS allows.
 func access(c *nfsclient.Client, ctx context.Context, fh nfs3.FH) string {
 	bits, err := c.Access(ctx, fh, nfs3.AccessAll)
 	if err != nil {
@@ -122,7 +122,7 @@ func access(c *nfsclient.Client, ctx context.Context, fh nfs3.FH) string {
 	return strings.TrimSpace(b.String())
 }
 
-// lists is EXPORT's answer, without the base.
+// lists returns EXPORT's answer, without the base.
 func (s *sides) lists() string {
 	list, err := s.c.Exports(s.ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *sides) aclFile(name string) (nfs3.FH, error) {
 	return n.FH, err
 }
 
-// namedUser is the ACL of a file that its owner and one more user can use.
+// namedUser returns the ACL of a file that its owner and one more user can use.
 func namedUser(uid uint32, perm uint16) posixacl.ACL {
 	return posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: perm, ID: uid},
 		{Tag: posixacl.GroupObj, ID: posixacl.NoID}, {Tag: posixacl.Mask, Perm: perm, ID: posixacl.NoID}, {Tag: posixacl.Other, ID: posixacl.NoID}}
@@ -224,7 +224,7 @@ func withACL(ask func(s *sides, fh nfs3.FH) string) func(*sides) string {
 	}
 }
 
-// aclText is an ACL in the short form of getfacl.
+// aclText returns an ACL in the short form of getfacl.
 func aclText(acl posixacl.ACL) string {
 	var words []string
 	for _, e := range acl {
@@ -241,7 +241,7 @@ func aclText(acl posixacl.ACL) string {
 	return strings.Join(words, ",")
 }
 
-// acl is GETACL's answer for an object.
+// acl returns GETACL's answer for an object.
 func (s *sides) acl(fh nfs3.FH) string {
 	acls, _, err := s.c.GetACL(s.ctx, fh)
 	if err != nil {

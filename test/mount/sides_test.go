@@ -96,7 +96,7 @@ func (s *subject) ask(t *testing.T) {
 	s.compare(t, answers)
 }
 
-// showmount is the list from Debian's showmount.
+// showmount returns the list from Debian's showmount.
 func (s *subject) showmount(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -158,7 +158,7 @@ func (s *subject) compare(t *testing.T, answers string) {
 	}
 }
 
-// sidesKnown are a server's answers, by question.
+// sidesKnown returns a server's answers, by question.
 func sidesKnown(t *testing.T, name string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "sides.txt"))
@@ -253,7 +253,7 @@ func (c *confined) logged() string {
 	return string(b)
 }
 
-// by is the command that runs another one in its network.
+// by returns the command that runs another one in its network.
 func (c *confined) by() []string {
 	return []string{"nsenter", "--net=/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/ns/net"}
 }

@@ -66,7 +66,7 @@ func mustWork(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// workerCmd is a worker that is not started yet. It is killed with the suite.
+// workerCmd returns a worker that is not started yet. It is killed with the suite.
 func workerCmd(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), workerEnv+"="+name)
@@ -75,7 +75,7 @@ func workerCmd(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lastLines is the end of a long text.
+// lastLines returns the end of a long text.
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	if len(lines) > n {

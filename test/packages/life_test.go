@@ -225,7 +225,7 @@ func (m *system) writeAndRead(name string) {
 	}
 }
 
-// audit is the file of --audit that the package's file for logrotate is for.
+// audit returns the file of --audit that the package's file for logrotate is for.
 func (m *system) audit() string { return "/var/log/" + m.own + "/audit.log" }
 
 // awaitRecord returns the audit log once it mentions a file; records are written after their calls
@@ -384,7 +384,7 @@ func (m *system) removeServer() {
 	}
 }
 
-// files are all names on the system with their content, without what apt and dpkg keep for
+// files returns all names on the system with their content, without what apt and dpkg keep for
 // themselves.
 func (m *system) files() map[string]string {
 	m.t.Helper()

@@ -84,7 +84,7 @@ func (c *cluster) get(kind, name string) object {
 	return o
 }
 
-// pod is the one that an object makes, with its labels.
+// pod returns the one that an object makes, with its labels.
 func (c *cluster) pod(o object) (p pod, labels map[string]string) {
 	c.t.Helper()
 	var meta struct{ Labels map[string]string }
@@ -228,7 +228,7 @@ func (c *cluster) flags(program string, args []string) (values map[string]string
 	return values, rest
 }
 
-// defaultOf is the default of a flag in a help text, which breaks its lines.
+// defaultOf returns the default of a flag in a help text, which breaks its lines.
 func defaultOf(help, flag string) string {
 	m := regexp.MustCompile(`(?ms)^ {2,6}--` + flag + ` .*?\(default\s+"?([^")]*)`).FindStringSubmatch(help)
 	if m == nil {

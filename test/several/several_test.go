@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// local is a world of processes that are local to the model.
+// local returns a world of processes that are local to the model.
 func local(t *testing.T, n int) *World {
 	t.Helper()
 	root, w := t.TempDir(), NewWorld("local")
@@ -128,7 +128,7 @@ func TestBrokenPromises(t *testing.T) {
 	}
 }
 
-// replaced is a broken actor's replacement of one value, in steps of one kind.
+// replaced returns a broken actor's replacement of one value, in steps of one kind.
 func replaced[T comparable](s Step, op Op, is, from, to T) T {
 	if s.Op == op && is == from {
 		return to

@@ -21,7 +21,7 @@ const (
 	slowLimit   = 3 * time.Second // within which callers give up
 )
 
-// slowLink is the network of a slow world: slow from A to B, with small sockets.
+// slowLink returns the network of a slow world: slow from A to B, with small sockets.
 func slowLink(p linkPlan, rng *rand.Rand) linkPlan {
 	for i, path := range p.paths {
 		*path = *newPathPlan(path.rng)

@@ -42,7 +42,7 @@ func (d *direction) conds() []*sync.Cond {
 	return []*sync.Cond{&d.toCarry, &d.arrived, &d.freed, &d.clock}
 }
 
-// room is how many bytes can be written now.
+// room returns how many bytes can be written now.
 func (d *direction) room() int { return d.window - len(d.sent) - len(d.here) }
 
 // put sends bytes on their way.

@@ -34,7 +34,7 @@ type pathPlan struct {
 	passed bool          // the event is over
 }
 
-// logUniform is a number from 1 to n whose order of magnitude is even.
+// logUniform returns a number from 1 to n whose order of magnitude is even.
 func logUniform(rng *rand.Rand, n int) int {
 	return min(n, int(math.Exp(rng.Float64()*math.Log(float64(n)+1))))
 }
@@ -47,7 +47,7 @@ func newPathPlan(rng *rand.Rand) *pathPlan {
 	return w
 }
 
-// delay is how long the next piece is on its way.
+// delay returns how long the next piece is on its way.
 func (w *pathPlan) delay() time.Duration {
 	w.pieces++
 	if w.late == 0 {
@@ -60,7 +60,7 @@ func (w *pathPlan) delay() time.Duration {
 	return d
 }
 
-// piece is how many of n bytes arrive at once; none are carried across an event.
+// piece returns how many of n bytes arrive at once; none are carried across an event.
 func (w *pathPlan) piece(n, carried int) int {
 	size := logUniform(w.rng, w.max)
 	if w.pieces > slowPieces {
@@ -76,7 +76,7 @@ func (w *pathPlan) piece(n, carried int) int {
 	return n
 }
 
-// duration is how long n bytes take on a slow link.
+// duration returns how long n bytes take on a slow link.
 func (w *pathPlan) duration(n int) time.Duration {
 	if w.rate == 0 {
 		return 0
@@ -84,7 +84,7 @@ func (w *pathPlan) duration(n int) time.Duration {
 	return time.Duration(n) * time.Second / time.Duration(w.rate)
 }
 
-// event is the current event.
+// event returns the current event.
 func (w *pathPlan) event(carried int) int {
 	if w.passed || carried < w.at {
 		return eventNone

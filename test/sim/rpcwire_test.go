@@ -42,7 +42,7 @@ func newRPCWire(credits [2]int, inval [2]bool) *rpcWire {
 	return w
 }
 
-// window is how many calls a side may have under way: one until it knows the grant.
+// window returns how many calls a side may have under way: one until it knows the grant.
 func (w *rpcWire) window(side int) int {
 	if w.sides[side].replied == 0 {
 		return 1

@@ -80,7 +80,7 @@ func replay(name string, seed uint64) string {
 	return fmt.Sprintf("go test ./test/sim -run '^%s$' -seed=%d -v", name, seed)
 }
 
-// count is how many seeds are asked for.
+// count returns how many seeds are asked for.
 func count(t *testing.T) int {
 	if *flagCount > 0 {
 		return *flagCount
@@ -181,7 +181,7 @@ func watch(child *os.Process, seen, ended <-chan struct{}) {
 	}
 }
 
-// cpuTime is the processor time that a process has used so far, 0 where it is unknown.
+// cpuTime returns the processor time that a process has used so far, 0 where it is unknown.
 func cpuTime(p *os.Process) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 	_, rest, ok := strings.Cut(string(b), ") ") // the name before may hold anything

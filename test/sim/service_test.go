@@ -222,7 +222,7 @@ func (p *plan) checkReply(m chunks.Message) (noRoom bool, err error) {
 	return status == statusNoRoom, nil
 }
 
-// someSize is a size: often none or few, or next to a border, now and then large.
+// someSize returns a size: often none or few, or next to a border, now and then large.
 func someSize(rng *rand.Rand, borders []int) int {
 	switch rng.IntN(8) {
 	case 0:

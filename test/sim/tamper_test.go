@@ -48,7 +48,7 @@ func (t *tamper) feed(p []byte) (out []byte) {
 	return append(out, t.boundary()...)
 }
 
-// whole is the length of the frame or FPDU at the front; 0 while it is not all there.
+// whole returns the length of the frame or FPDU at the front; 0 while it is not all there.
 func (t *tamper) whole() int {
 	if !t.framed {
 		_, n, err := mpa.ParseFrame(t.held, t.reply)
@@ -93,7 +93,7 @@ func (d *direction) inject(ulpdu []byte) {
 	d.toCarry.Signal()
 }
 
-// readResponse is the whole answer to a Read of few bytes.
+// readResponse returns the whole answer to a Read of few bytes.
 func readResponse(stag uint32, to uint64, data []byte) []byte {
 	h := ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpReadResponse), STag: stag, TO: to}
 	return append(h.Append(nil), data...)

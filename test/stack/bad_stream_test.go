@@ -27,7 +27,7 @@ func attacked(t *testing.T) (*rig.Server, func()) {
 // finish closes the peer's direction: no more bytes will come.
 func finish(c net.Conn) { c.(*net.TCPConn).CloseWrite() }
 
-// trials is how many random inputs each stage gets.
+// trials returns how many random inputs each stage gets.
 func trials() int {
 	if full {
 		return 2000
@@ -91,7 +91,7 @@ func TestBadFirstFPDU(t *testing.T) {
 	works()
 }
 
-// pureFault is the fault in a segment that is wrong in any state of the connection, or nil.
+// pureFault returns the fault in a segment that is wrong in any state of the connection, or nil.
 func pureFault(ulpdu []byte) *term.Error {
 	var e *term.Error
 	h, _, err := ddp.Parse(ulpdu)

@@ -60,7 +60,7 @@ func fill(t *testing.T, dir string) func(nfsserver.FS) {
 	return nil
 }
 
-// dial is a client with nothing between the test and the procedures.
+// dial returns a client with nothing between the test and the procedures.
 func dial(t *testing.T, l *lane, s *rig.Server) *transport.Client {
 	t.Helper()
 	ctx, cancel := context.WithCancel(bg)

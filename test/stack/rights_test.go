@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aclVolume is a separate ext4 where all users may make files.
+// aclVolume returns a separate ext4 where all users may make files.
 func aclVolume(t *testing.T) string {
 	t.Helper()
 	machine.NeedRoot(t, "acts as several users: needs root")

@@ -45,7 +45,7 @@ func lanes() (l []lane) {
 	return append(l, lane{"memfs/roce", false, nfsclient.Options{Provider: nfsclient.RoCE}, rnic.CRCOn})
 }
 
-// device is the client's RNIC.
+// device returns the client's RNIC.
 func (l *lane) device() *rnic.Device {
 	if l.opt.Provider == nfsclient.RoCE {
 		return roce.Open(rnic.DeviceConfig{})

@@ -143,8 +143,8 @@ func (m *Mapper) Port(ctx context.Context, prog, vers uint32) (uint16, error) {
 	return 0, err
 }
 
-// netid is the transport of the Mapper's own calls. Without the host's address it can be wrong by
-// the 6 at its end, which GETADDR ignores.
+// netid returns the transport of the Mapper's own calls. Without the host's address it can be wrong
+// by the 6 at its end, which GETADDR ignores.
 func (m *Mapper) netid() string {
 	if m.host.Is6() {
 		return m.net + "6"

@@ -56,7 +56,7 @@ var statusNames = map[Status]string{
 	ErrNotSupp: "MNT3ERR_NOTSUPP", ErrServerFault: "MNT3ERR_SERVERFAULT",
 }
 
-// String is the status's name in the RFC.
+// String returns the status's name in the RFC.
 func (s Status) String() string {
 	if n, ok := statusNames[s]; ok {
 		return n

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// fresh is a new message of m's type.
+// fresh returns a new message of m's type.
 func fresh(m message) message {
 	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
 }

@@ -26,13 +26,13 @@ func MakeFH(b []byte) (FH, error) {
 	return h, nil
 }
 
-// Len is the handle's length in bytes.
+// Len returns the handle's length in bytes.
 func (h *FH) Len() int { return int(h.n) }
 
 // Bytes returns the handle's bytes, aliasing h; do not change the bytes.
 func (h *FH) Bytes() []byte { return h.b[:h.n:h.n] }
 
-// String is the handle in hexadecimal.
+// String returns the handle in hexadecimal.
 func (h FH) String() string { return hex.EncodeToString(h.b[:h.n]) }
 
 // EncodeXDR appends the handle: length word, bytes, pad.

@@ -91,12 +91,12 @@ func (r *ReaddirRes) DecodeXDR(d *xdr.Decoder) {
 // while the sizes permit, EndEntries. The result takes ListSize bytes plus EntrySize
 // (EntryPlusSize) for each entry, after the status word, which the arguments' counts exclude.
 
-// ListSize is a directory result's size in bytes without entries and status: attributes,
+// ListSize returns a directory result's size in bytes without entries and status: attributes,
 // verifier, end of the list, eof.
 func ListSize(dirAttr bool) int { return attrSize(dirAttr) + verfSize + 4 + 4 }
 
-// EntrySize is the number of bytes that AppendEntry writes for a name of n bytes. A READDIRPLUS
-// entry adds as many bytes to dircount.
+// EntrySize returns the number of bytes that AppendEntry writes for a name of n bytes. A
+// READDIRPLUS entry adds as many bytes to dircount.
 func EntrySize(n int) int { return 4 + 8 + 4 + xdr.RoundUp(n) + 8 }
 
 func attrSize(present bool) int {

@@ -101,7 +101,7 @@ func (n *EntryPlus) decode(d *xdr.Decoder) {
 	n.FH.DecodeXDR(d)
 }
 
-// EntryPlusSize is the number of bytes that AppendEntryPlus writes for a name of n bytes.
+// EntryPlusSize returns the number of bytes that AppendEntryPlus writes for a name of n bytes.
 func EntryPlusSize(n int, attr *PostOpAttr, fh *PostOpFH) int {
 	size := EntrySize(n) + attrSize(attr.Present) + 4
 	if fh.Present {

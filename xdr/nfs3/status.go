@@ -53,7 +53,7 @@ var statusNames = map[Status]string{
 	ErrJukebox: "NFS3ERR_JUKEBOX",
 }
 
-// String is the status's name in the RFC.
+// String returns the status's name in the RFC.
 func (s Status) String() string {
 	if n, ok := statusNames[s]; ok {
 		return n

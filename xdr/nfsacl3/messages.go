@@ -31,7 +31,7 @@ func (a *GetACLArgs) DecodeXDR(d *xdr.Decoder) {
 	a.Mask = d.Uint32()
 }
 
-// Object is the call's object.
+// Object returns the call's object.
 func (a *GetACLArgs) Object() *nfs3.FH { return &a.FH }
 
 // A GetACLRes is GETACL's result.
@@ -82,7 +82,7 @@ func (a *SetACLArgs) DecodeXDR(d *xdr.Decoder) {
 	a.ACLs.DecodeXDR(d)
 }
 
-// Object is the call's object.
+// Object returns the call's object.
 func (a *SetACLArgs) Object() *nfs3.FH { return &a.FH }
 
 // A SetACLRes is SETACL's result.

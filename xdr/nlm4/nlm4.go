@@ -63,7 +63,7 @@ const (
 var statusNames = [...]string{"NLM4_GRANTED", "NLM4_DENIED", "NLM4_DENIED_NOLOCKS", "NLM4_BLOCKED", "NLM4_DENIED_GRACE_PERIOD",
 	"NLM4_DEADLCK", "NLM4_ROFS", "NLM4_STALE_FH", "NLM4_FBIG", "NLM4_FAILED"}
 
-// String is the status's name in the RFC.
+// String returns the status's name in the RFC.
 func (s Status) String() string {
 	if uint64(s) < uint64(len(statusNames)) {
 		return statusNames[s]

@@ -54,7 +54,7 @@ func encode(m xdr.Marshaler) []byte {
 	return e.Bytes()
 }
 
-// fresh is a new message of m's type.
+// fresh returns a new message of m's type.
 func fresh(m message) message {
 	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
 }

@@ -39,7 +39,7 @@ func handle(t testing.TB, s string) nfs3.FH {
 	return fh
 }
 
-// sample is a CREATE in the root of an export.
+// sample returns a CREATE in the root of an export.
 func sample(t testing.TB, name string) *nfsserver.Change {
 	root := handle(t, "root")
 	how := nfs3.Guarded

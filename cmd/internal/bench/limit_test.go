@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// pieceAt is the memory file's content at each multiple of limitPiece.
+// pieceAt returns the memory file's content at each multiple of limitPiece.
 func pieceAt() []byte {
 	p := make([]byte, limitPiece)
 	for i := range p {

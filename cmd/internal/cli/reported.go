@@ -20,7 +20,7 @@ var ErrReported = errors.New("some of it failed")
 // An ExitError is ErrReported with a specific exit status.
 type ExitError int
 
-// Error is the text of ErrReported.
+// Error returns the text of ErrReported.
 func (e ExitError) Error() string { return ErrReported.Error() }
 
 // Is makes an ExitError match ErrReported.

@@ -84,7 +84,7 @@ func (cu *checkup) secure(o *nfsclient.Options) error {
 // unneeded is the finding of a check of Kerberos for a mount without it; it is not shown.
 var unneeded = Finding{hidden: true}
 
-// kerberosFault is a failure, or a warning if the export takes AUTH_SYS too.
+// kerberosFault returns a failure, or a warning if the export takes AUTH_SYS too.
 func (cu *checkup) kerberosFault(advice, format string, args ...any) Finding {
 	if (cu.Security == nil || !cu.Security.Settings.Kerberos()) && slices.Contains(cu.flavors, uint32(oncrpc.FlavorSys)) {
 		return warn(advice, format, args...)

@@ -88,7 +88,7 @@ func yes(b bool, yes, no string) string {
 	return no
 }
 
-// config is the configuration of the checkup's connections: no retries, short timeouts.
+// config returns the configuration of the checkup's connections: no retries, short timeouts.
 func (cu *checkup) config(service string) transport.ClientConfig {
 	most := cu.timeLimit(checkTime)
 	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}

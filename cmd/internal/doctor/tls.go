@@ -98,7 +98,7 @@ func (cu *checkup) withoutTLS(wanted bool, err error) Finding {
 	return fail(cu.Security.Cure(e), "%v", e)
 }
 
-// afterTLS is the finding of checks that need a session, after a failed handshake.
+// afterTLS returns the finding of checks that need a session, after a failed handshake.
 func afterTLS() Finding { return skip("", "not tried: it needs %q to be well", tlsCheck) }
 
 // demandOfTLS finds out whether a call was refused because its export demands TLS, or a certificate
@@ -135,7 +135,7 @@ func (cu *checkup) demandOfTLS(ctx context.Context, o nfsclient.Options, port in
 	return Finding{}, false
 }
 
-// demandOfCertificate is the finding for an export that TLS alone does not open.
+// demandOfCertificate returns the finding for an export that TLS alone does not open.
 func (cu *checkup) demandOfCertificate() Finding {
 	if cu.overTLS() && cu.Security.XprtSec == transport.XprtMTLS {
 		cu.refused = true

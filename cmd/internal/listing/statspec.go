@@ -51,7 +51,7 @@ func digits(format string) (n int, rest string) {
 // has reports whether a flag is set.
 func (s spec) has(flag string) bool { return strings.Contains(s.flags, flag) }
 
-// string is printf's %s, in bytes.
+// string returns printf's %s, in bytes.
 func (s spec) string(v string) string {
 	if s.point {
 		v = v[:min(max(s.precision, 0), len(v))]
@@ -60,7 +60,7 @@ func (s spec) string(v string) string {
 	return s.pad("", v)
 }
 
-// signed is printf's %d.
+// signed returns printf's %d.
 func (s spec) signed(n int64) string {
 	sign := ""
 	switch {
@@ -74,10 +74,10 @@ func (s spec) signed(n int64) string {
 	return s.number(sign, strings.TrimPrefix(strconv.FormatInt(n, 10), "-"))
 }
 
-// unsigned is printf's %u.
+// unsigned returns printf's %u.
 func (s spec) unsigned(n uint64) string { return s.number("", strconv.FormatUint(n, 10)) }
 
-// octal is printf's %o. With # the first digit is a 0 and counts toward the precision.
+// octal returns printf's %o. With # the first digit is a 0 and counts toward the precision.
 func (s spec) octal(n uint64) string {
 	v := strconv.FormatUint(n, 8)
 	switch {
@@ -89,7 +89,7 @@ func (s spec) octal(n uint64) string {
 	return s.number("", v)
 }
 
-// hex is printf's %x.
+// hex returns printf's %x.
 func (s spec) hex(n uint64) string {
 	before := ""
 	if s.has("#") && n != 0 {

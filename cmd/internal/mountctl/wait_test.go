@@ -42,7 +42,7 @@ func TestAnswersToWait(t *testing.T) {
 	}
 }
 
-// pair is two ends of a socket.
+// pair returns two ends of a socket.
 func pair(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	name := t.TempDir() + "/s"

@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// request is a Request of these options.
+// request returns a Request of these options.
 func request(t *testing.T, options string) *Request {
 	t.Helper()
 	o, err := mountopt.Parse([]string{options}, false)

@@ -93,19 +93,19 @@ func serveTree(t *testing.T, x nfsserver.Export, serve func(*transport.Server)) 
 	})
 }
 
-// closedPort is an address of loopback where nothing listens, and that nothing else takes.
+// closedPort returns an address of loopback where nothing listens, and that nothing else takes.
 func closedPort(t *testing.T) *net.TCPAddr {
 	t.Helper()
 	return &net.TCPAddr{IP: net.IPv4(127, 83, 20, 49), Port: machine.Port(t)}
 }
 
-// target is a way to the export /mem at an address.
+// target returns a way to the export /mem at an address.
 func target(by nfsclient.Transport, addr net.Addr) nfsclient.Target {
 	a := addr.(*net.TCPAddr)
 	return nfsclient.Target{Transport: by, TransportSet: true, Host: a.IP.String(), Port: a.Port, Path: "/mem"}
 }
 
-// requestOf is a Request that goes to these targets.
+// requestOf returns a Request that goes to these targets.
 func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Request {
 	t.Helper()
 	r := request(t, options)

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// mustParse is the options of some lists.
+// mustParse returns the options of some lists.
 func mustParse(t *testing.T, lists ...string) *Options {
 	t.Helper()
 	o, err := Parse(lists, false)

@@ -128,7 +128,7 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// randomList is some options of the table and of the cases of other tests.
+// randomList returns some options of the table and of the cases of other tests.
 func randomList(r *rand.Rand) []string {
 	values := map[string][]string{"proto": {"tcp", "rdma", "auto", "tcp6"}, "rdma": {"auto", "iwarp", "roce"}, "port": {"0", "7", "8"}, "mounthost": {"a", "b"}, "mountaddr": {"a"},
 		"acregmin": {"1", "5", "99"}, "acregmax": {"1", "5", "99"}, "acdirmin": {"1", "5", "99"}, "acdirmax": {"1", "5", "99"}, "actimeo": {"0", "5"}, "local_lock": {"all", "none", "posix"},

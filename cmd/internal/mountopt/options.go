@@ -104,7 +104,7 @@ func defaults() *Options {
 // timeoDefault is the default timeo in nfs(5) for reliable transports.
 const timeoDefault = 60 * time.Second
 
-// SoftTimeout is the time limit of a call of a soft mount: timeo × retrans.
+// SoftTimeout returns the time limit of a call of a soft mount: timeo × retrans.
 func (o *Options) SoftTimeout() time.Duration {
 	timeo := o.Timeo
 	if timeo == 0 {

@@ -40,7 +40,7 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// says is a service that begins to speak, or answers the first bytes, with text.
+// says returns a service that begins to speak, or answers the first bytes, with text.
 func says(text string, first bool) func(net.Conn) {
 	return func(c net.Conn) {
 		if !first {

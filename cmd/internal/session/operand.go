@@ -74,7 +74,7 @@ type Finished struct {
 	Cause error // nil: the text is complete
 }
 
-// Error is the text.
+// Error returns the text.
 func (f Finished) Error() string { return f.Text }
 
 // Unwrap is the cause.

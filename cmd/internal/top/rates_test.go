@@ -73,7 +73,7 @@ func snapshot(t *testing.T, at time.Time, text string) *Snapshot {
 	return &Snapshot{At: at, Figures: set}
 }
 
-// sample is the report of the two texts, two seconds apart, with two connections.
+// sample returns the report of the two texts, two seconds apart, with two connections.
 func sample(t *testing.T) *Report {
 	before, now := snapshot(t, when.Add(-2*time.Second), firstText), snapshot(t, when, secondText)
 	before.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Calls: 10, In: 1000, Out: 1000, Age: 60}, {Address: "10.0.0.9:1", Transport: "tcp", Calls: 7}}

@@ -11,8 +11,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// shown is the report of the two texts in a style. The time of day, which depends on the zone, is
-// left out.
+// shown returns the report of the two texts in a style. The time of day, which depends on the zone,
+// is left out.
 func shown(t *testing.T, s style) string {
 	r := sample(t)
 	return strings.Replace(strings.Join(s.lines(r), "\n")+"\n", r.Time.Local().Format("15:04:05"), "TIME", 1)

@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// lastLine is the bottom of the screen.
+// lastLine returns the bottom of the screen.
 func lastLine(drawn string) string { return drawn[strings.LastIndex(drawn, "\n")+1:] }
 
 func TestDraw(t *testing.T) {

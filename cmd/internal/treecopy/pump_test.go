@@ -28,7 +28,7 @@ func (s *sparseSource) NextData(off int64) (start, end int64, ok bool, err error
 	return start, end, ok, err
 }
 
-// sparseFile is a file with data at its beginning and a hole up to size.
+// sparseFile returns a file with data at its beginning and a hole up to size.
 func sparseFile(t *testing.T, size int64) string {
 	t.Helper()
 	p := write(t, strings.Repeat("data", 1<<19), t.TempDir(), "src") // 2 MiB

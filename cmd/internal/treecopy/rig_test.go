@@ -84,7 +84,7 @@ func (r *rig) serveRDMA(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// mount is a new connection to an export.
+// mount returns a new connection to an export.
 func (r *rig) mount(t *testing.T, export string) Remote {
 	t.Helper()
 	return mountBy(t, nfsclient.TCP, r.addr, export)

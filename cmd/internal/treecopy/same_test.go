@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// handle is a file handle of one byte.
+// handle returns a file handle of one byte.
 func handle(t *testing.T, b byte) nfs3.FH {
 	t.Helper()
 	fh, err := nfs3.MakeFH([]byte{b})

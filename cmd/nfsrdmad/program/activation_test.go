@@ -245,7 +245,7 @@ func TestPassedSockets(t *testing.T) {
 	s.close()
 }
 
-// boundSocket is a socket of this network on loopback, as a file, and its port.
+// boundSocket returns a socket of this network on loopback, as a file, and its port.
 func boundSocket(t *testing.T, network string) (*os.File, string) {
 	t.Helper()
 	var s interface{ File() (*os.File, error) }

@@ -179,7 +179,7 @@ func dashboardUses(t *testing.T) (uses []promUse) {
 	return uses
 }
 
-// alertUses are the expressions of the alerts, each on one line.
+// alertUses returns the expressions of the alerts, each on one line.
 func alertUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/prometheus-alerts.yml")

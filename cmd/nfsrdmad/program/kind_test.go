@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// volumes is a program of volumes in memory.
+// volumes returns a program of volumes in memory.
 func volumes(exports string) *Kind {
 	help := Help{Use: "nfsrdmad-volumes", Short: "Serve volumes", Long: "nfsrdmad-volumes serves volumes."}
 	serve := Help{Use: "serve VOLUME", Short: "Export volumes", Long: "Export volumes."}

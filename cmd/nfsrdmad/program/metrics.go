@@ -94,7 +94,7 @@ func metricsError(addr string, err error) error {
 	return fmt.Errorf("--metrics-addr %s: %w", addr, err)
 }
 
-// buildInfo is the program's build, as labels of a gauge that is always 1.
+// buildInfo returns the program's build, as labels of a gauge that is always 1.
 func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
 		Help: "Version and source of the program, as labels; always 1."}, []string{"version", "revision", "goversion"})

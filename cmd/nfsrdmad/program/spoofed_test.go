@@ -98,7 +98,7 @@ func (f *forger) received() (n int) {
 	}
 }
 
-// rpcCall is a call of the port mapper, by root's word.
+// rpcCall returns a call of the port mapper, by root's word.
 func rpcCall(vers, proc uint32, args xdr.Marshaler) []byte {
 	cred := binary.BigEndian.AppendUint32(nil, 0)       // stamp
 	cred = append(cred, 0, 0, 0, 4, 'r', 'o', 'o', 't') // machine

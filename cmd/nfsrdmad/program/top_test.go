@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// report is the next report of a source.
+// report returns the next report of a source.
 func report(t *testing.T, s *top.Source) *top.Report {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func report(t *testing.T, s *top.Source) *top.Report {
 	return &r
 }
 
-// operation is a row of a report; nil: it was not called.
+// operation returns a row of a report; nil: it was not called.
 func operation(r *top.Report, procedure, transport string) *top.Operation {
 	for i := range r.Operations {
 		if o := &r.Operations[i]; o.Procedure == procedure && o.Transport == transport {

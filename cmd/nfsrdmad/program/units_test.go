@@ -31,7 +31,7 @@ import (
 
 const unitFile = "../../../deploy/nfsrdmad.service"
 
-// unitWords are the words of all lines of a setting of the unit.
+// unitWords returns the words of all lines of a setting of the unit.
 func unitWords(t *testing.T, setting string) (words []string) {
 	t.Helper()
 	unit, err := os.ReadFile(unitFile)

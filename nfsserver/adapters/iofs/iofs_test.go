@@ -31,7 +31,7 @@ func newTree(t *testing.T, fsys fs.FS, o adapters.Options) nfsserver.FS {
 	return tree
 }
 
-// manyFiles is a tree with directories of several pages.
+// manyFiles returns a tree with directories of several pages.
 func manyFiles() fstest.MapFS {
 	m := fstest.MapFS{}
 	for i := range 200 {

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// writeStream is a sender's stream for count RDMA Writes of payload, each with a small Send after
-// it.
+// writeStream returns a sender's stream for count RDMA Writes of payload, each with a small Send
+// after it.
 func writeStream(t *testing.T, m Modes, mss, count int, payload []byte, stag rnic.STag, to uint64) []byte {
 	t.Helper()
 	s := newSide(t, rnic.DeviceConfig{}, 2*count)

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// continued is an RDMA Write to mr in three large segments, each an FPDU with its CRC.
+// continued returns an RDMA Write to mr in three large segments, each an FPDU with its CRC.
 func continued(mr *rnic.MR, data []byte) (fpdus [3][]byte) {
 	n := len(data) / 3
 	for i, ctrl := range []byte{0x81, 0x81, 0xc1} {
@@ -166,7 +166,7 @@ func TestContinuationRevoked(t *testing.T) {
 	}
 }
 
-// response is the answer, in one large segment with its CRC, to a Read of all of sink.
+// response returns the answer, in one large segment with its CRC, to a Read of all of sink.
 func response(t *testing.T, s *script, sink *rnic.MR, data []byte) []byte {
 	t.Helper()
 	post(t, s.qp, rnic.SendWR{ID: 3, Op: rnic.OpRead, MR: sink, Length: uint32(len(data)), RemoteSTag: 9})

@@ -76,10 +76,10 @@ type Conn struct {
 	proof    bool // this connection proves the peer's address
 }
 
-// Peer is the peer's address.
+// Peer returns the peer's address.
 func (k *Conn) Peer() netip.Addr { return k.peer }
 
-// Service is the requested service.
+// Service returns the requested service.
 func (k *Conn) Service() mad.ServiceID { return k.service }
 
 // Active reports whether this side sent the request.

@@ -11,12 +11,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// forged is an unused address.
+// forged returns an unused address.
 func forged(n uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)})
 }
 
-// forgedREQ is a complete, acceptable REQ from an address.
+// forgedREQ returns a complete, acceptable REQ from an address.
 func forgedREQ(s *side, from netip.Addr, id uint32) Datagram {
 	c := New(Config{Addr: from, GUID: uint64(id)})
 	r := request()

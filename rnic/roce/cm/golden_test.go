@@ -44,7 +44,7 @@ func golden(t testing.TB, a mad.Attribute) (d Datagram) {
 	return d
 }
 
-// scripted is a side with known identifiers.
+// scripted returns a side with known identifiers.
 func scripted(t testing.TB, s *side, ids ...uint64) *side {
 	s.cm.cfg.ResponseTimeout = 20
 	s.cm.cfg.Rand = func() uint64 { id := ids[0]; ids = ids[1:]; return id }

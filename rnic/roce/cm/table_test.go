@@ -18,13 +18,13 @@ const (
 	peerGUID = 0x505400fffe0000aa
 )
 
-// by is the peer's datagram.
+// by returns the peer's datagram.
 func by(a mad.Attribute, tid uint64, m message) (d Datagram) {
 	datagram(&d.MAD, a, tid, m)
 	return d
 }
 
-// peerREQ is the hand-made peer's REQ.
+// peerREQ returns the hand-made peer's REQ.
 func peerREQ(s *side) *mad.REQ {
 	c := New(Config{Addr: addrA, GUID: peerGUID, ResponseTimeout: 20})
 	r := request()
@@ -50,7 +50,7 @@ func peerSIDR(s *side) *mad.SIDRREQ {
 	return m
 }
 
-// messages are the peer's correct messages for a connection.
+// messages returns the peer's correct messages for a connection.
 func messages(s *side, k *Conn) map[mad.Attribute]Datagram {
 	answered := mad.AnsweredREQ
 	if k.state == repSent {

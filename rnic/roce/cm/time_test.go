@@ -112,7 +112,7 @@ func TestMRA(t *testing.T) {
 	}
 }
 
-// lastOf is the last datagram on the side's only connection.
+// lastOf returns the last datagram on the side's only connection.
 func (s *side) lastOf() [mad.Len]byte {
 	for _, k := range s.cm.conns {
 		return k.last

@@ -220,7 +220,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// sayTo is an ONLY packet from addrA for a QP in any state.
+// sayTo returns an ONLY packet from addrA for a QP in any state.
 func (s *side) sayTo(psn uint32) frame {
 	return built(addrA, addrB, packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: s.qp.num, PSN: psn}}, nil)
 }

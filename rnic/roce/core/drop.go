@@ -71,10 +71,10 @@ func (qp *QP) AddTo(t rnic.DecisionTable) {
 // maxViolations is the maximum of port management's 16-bit counters (IBA 9.6 [IBU-178]).
 const maxViolations = 1<<16 - 1
 
-// PKeyViolations is the number of bad P_Keys for port management: it saturates at 65535.
+// PKeyViolations returns the number of bad P_Keys for port management: it saturates at 65535.
 func (c Counters) PKeyViolations() uint16 { return uint16(min(c.Packets[DropPKey], maxViolations)) }
 
-// QKeyViolations is the number of bad Q_Keys: it also saturates at 65535.
+// QKeyViolations returns the number of bad Q_Keys: it also saturates at 65535.
 func (c Counters) QKeyViolations() uint16 { return uint16(min(c.Packets[DropQKey], maxViolations)) }
 
 // add adds a QP's counters.

@@ -25,7 +25,7 @@ const (
 	GSIQKey = 0x80010000
 )
 
-// nextPSN is the PSN after psn (IBA 9.8.2.1.1 [IBU-045], 9.8.2.2.1 [IBU-069]).
+// nextPSN returns the PSN after psn (IBA 9.8.2.1.1 [IBU-045], 9.8.2.2.1 [IBU-069]).
 func nextPSN(psn uint32) uint32 { return (psn + 1) & maxPSN }
 
 // MaxMessage is the largest message, in bytes (9.8.2 table 54 [reconstructed] message size
@@ -91,10 +91,10 @@ func New(q *rnic.ProviderQP, cfg Config) (*QP, error) {
 	return qp, nil
 }
 
-// Num is the QPN.
+// Num returns the QPN.
 func (qp *QP) Num() uint32 { return qp.num }
 
-// Service is the transport service.
+// Service returns the transport service.
 func (qp *QP) Service() packet.Service { return qp.service }
 
 // Owner is Config.Owner.

@@ -13,13 +13,13 @@ import (
 // An Instant is a time in nanoseconds on the owner's monotonic clock.
 type Instant int64
 
-// distance is how far PSN a is after PSN from, in the 24-bit circle.
+// distance returns how far PSN a is after PSN from, in the 24-bit circle.
 func distance(a, from uint32) uint32 { return (a - from) & maxPSN }
 
 // halfCircle separates PSNs ahead of a given one from those before it (IBA 9.7.2).
 const halfCircle = 1 << 23
 
-// packets is the number of packets in a message of n bytes.
+// packets returns the number of packets in a message of n bytes.
 func packets(n uint32, mtu int) uint32 {
 	return max(1, uint32((uint64(n)+uint64(mtu)-1)/uint64(mtu)))
 }

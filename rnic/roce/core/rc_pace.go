@@ -94,7 +94,7 @@ func (r *requesting) armProbe(now Instant) {
 	r.probe = now + late<<min(r.probes, maxProbes)
 }
 
-// unitSize is the number of Read packets to request next; 0: wait.
+// unitSize returns the number of Read packets to request next; 0: wait.
 //
 // A Read is requested in units, each when the window has room: the requester must limit the peer's
 // packets, because the peer gets no acknowledges that show how many get through. Requests end at

@@ -113,7 +113,7 @@ func (qp *QP) route(e *entry) Route {
 	return Route{Peer: qp.attrs.Peer, SrcPort: SourcePort(qp.num, qp.attrs.DestQPN)}
 }
 
-// SourcePort is the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, by Linux's
+// SourcePort returns the UDP source port of packets between two QPs, 0xC000 to 0xFFFF, by Linux's
 // formula: the formula spreads connections over the network's paths, and keeps each connection on
 // one path (rdma_get_udp_sport, ib_verbs.h [IBU-228]).
 func SourcePort(local, remote uint32) uint16 {
@@ -158,7 +158,7 @@ func (qp *QP) build(e *entry, b []byte) (n int) {
 	return n
 }
 
-// mtu is the largest payload of a packet.
+// mtu returns the largest payload of a packet.
 func (qp *QP) mtu() int {
 	if qp.service == packet.UD {
 		return qp.portMTU

@@ -56,7 +56,7 @@ const (
 
 var stateNames = [states]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 
-// String is the state's architectural name.
+// String returns the state's architectural name.
 func (s State) String() string {
 	if int(s) < states {
 		return stateNames[s]

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// responder is a UC QP in RTS with path MTU 256 and next PSN 100.
+// responder returns a UC QP in RTS with path MTU 256 and next PSN 100.
 func responder(t testing.TB, access rnic.Access) *side {
 	return newHost(addrB).newSide(t, rnic.UC, 64, 256).connect(Attrs{Access: access, Peer: addrA, PathMTU: 256, DestQPN: 0x77, RQPSN: 100})
 }

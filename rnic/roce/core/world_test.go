@@ -257,7 +257,7 @@ func (f *frame) seal() {
 	packet.PutICRC(f.datagram[n:], c.Sum())
 }
 
-// built is a hand-made frame.
+// built returns a hand-made frame.
 func built(src, dst netip.Addr, h packet.Header, payload []byte) frame {
 	b := h.Append(nil)
 	b = append(b, payload...)
@@ -379,7 +379,7 @@ func pattern(n, seed int) []byte {
 	return b
 }
 
-// say is a UC peer's hand-made packet, at its opcode's position.
+// say returns a UC peer's hand-made packet, at its opcode's position.
 func (s *side) say(op packet.Opcode, psn uint32, payload []byte, change ...func(*packet.Header)) frame {
 	_, a := s.qp.Query()
 	h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num, PSN: psn & maxPSN, Pad: packet.PadFor(len(payload))}}

@@ -25,7 +25,7 @@ var (
 	}()
 )
 
-// ours are the hand-written packets' network headers.
+// ours returns the hand-written packets' network headers.
 func ours(total uint16) *IPv4 {
 	return &IPv4{Length: total, Fragment: DontFragment, TTL: 64, Src: v4a, Dst: v4b}
 }

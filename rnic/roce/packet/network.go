@@ -115,7 +115,7 @@ func ParseUDP(b []byte) (h UDP, rest []byte, err error) {
 	return h, b[UDPLen:], nil
 }
 
-// onesSum is the ones' complement sum over 16-bit words (RFC 1071).
+// onesSum returns the ones' complement sum over 16-bit words (RFC 1071).
 func onesSum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {

@@ -90,7 +90,7 @@ func TestHostUnreachableIsIgnored(t *testing.T) {
 	}
 }
 
-// hostUnreachable is an ICMP message (RFC 792) about an empty datagram.
+// hostUnreachable returns an ICMP message (RFC 792) about an empty datagram.
 func hostUnreachable(from, to netip.AddrPort) []byte {
 	b := make([]byte, 8+20+8)
 	b[0], b[1] = 3, 1

@@ -95,7 +95,7 @@ func options(fd int, six bool) error {
 // dropping (RFC 3168 section 5). The receiver then sends the sender a CNP.
 const ect0 = 2
 
-// Local is the socket's own address.
+// Local returns the socket's own address.
 func (s *Socket) Local() netip.AddrPort { return s.local }
 
 // Close makes waiting Send and Receive calls return an error that wraps net.ErrClosed.

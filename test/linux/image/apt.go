@@ -39,7 +39,7 @@ func (a *apt) opts(args ...string) []string {
 	return append(opts, args...)
 }
 
-// sources is the file with the source of a release.
+// sources returns the file with the source of a release.
 func (a *apt) sources() string { return filepath.Join(a.state, "sources.list") }
 
 // makeState makes the files below state.

@@ -85,8 +85,8 @@ func recipeHash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// CacheDir is the directory of downloads, builds and images. It may be removed at any time; the
-// next run recreates it.
+// CacheDir returns the directory of downloads, builds and images. It may be removed at any time;
+// the next run recreates it.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("NFSRDMA_LINUX_CACHE"); dir != "" {
 		return filepath.Abs(dir)

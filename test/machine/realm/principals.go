@@ -23,7 +23,7 @@ func (r *Realm) kadmin(format string, args ...any) string {
 	return out
 }
 
-// keysalts is the option of a command for keys of some enctypes only.
+// keysalts returns the option of a command for keys of some enctypes only.
 func keysalts(enctypes []string) string {
 	if len(enctypes) == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// stream is an MPA frame and FPDUs of the given ULPDU lengths, and where each ends.
+// stream returns an MPA frame and FPDUs of the given ULPDU lengths, and where each ends.
 func stream(lengths ...int) (b []byte, ends []int) {
 	b = append([]byte("MPA ID Rep Frame\x50\x02\x00\x04"), 0, 0, 0, 16)
 	ends = append(ends, len(b))

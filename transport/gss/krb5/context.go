@@ -81,7 +81,7 @@ func newContext(s setup) *Context {
 // a backslash.
 func (c *Context) Principal() string { return c.peer }
 
-// Expires is the end of the ticket. At an acceptor it includes the clock skew.
+// Expires returns the end of the ticket. At an acceptor it includes the clock skew.
 func (c *Context) Expires() time.Time { return c.expires }
 
 // Enctype returns the number of the encryption type that protects tokens.

@@ -14,10 +14,10 @@ var errDER = errors.New("krb5: a malformed ASN.1 message")
 
 const generalString = asn1.GeneralString
 
-// application is the tag of a message.
+// application returns the tag of a message.
 func application(n byte) asn1.Tag { return asn1.Tag(0x60 | n) }
 
-// contextTag is the tag of field n in a sequence.
+// contextTag returns the tag of field n in a sequence.
 func contextTag(n byte) asn1.Tag { return asn1.Tag(n).Constructed().ContextSpecific() }
 
 // A reader decodes the fields of one sequence. The first fault is kept in bad, which all readers of

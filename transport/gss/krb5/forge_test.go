@@ -41,7 +41,7 @@ func keytabFile(t testing.TB, version uint32, principals ...string) []byte {
 	return b
 }
 
-// testAcceptor is an acceptor with keys of nfs/server@R, version 3.
+// testAcceptor returns an acceptor with keys of nfs/server@R, version 3.
 func testAcceptor(t testing.TB, principal string) (a *Acceptor, keytab string) {
 	t.Helper()
 	keytab = filepath.Join(t.TempDir(), "keytab")

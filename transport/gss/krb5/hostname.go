@@ -142,5 +142,5 @@ func (c *Config) inDNS(ctx context.Context, host string) string {
 	return full
 }
 
-// lowerName is a host's name in lower case, without the dot at its end.
+// lowerName returns a host's name in lower case, without the dot at its end.
 func lowerName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }

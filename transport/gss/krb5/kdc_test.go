@@ -177,7 +177,7 @@ func TestKDCRefuses(t *testing.T) {
 	}
 }
 
-// unknownKeytab is a keytab with principals that no KDC knows.
+// unknownKeytab returns a keytab with principals that no KDC knows.
 func unknownKeytab(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keytab")

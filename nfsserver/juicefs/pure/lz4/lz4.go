@@ -8,7 +8,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// CompressBound is the size of dst with which CompressDefault always succeeds for n bytes.
+// CompressBound returns the size of dst with which CompressDefault always succeeds for n bytes.
 func CompressBound(n int) int { return lz4.CompressBlockBound(n) }
 
 var errShort = errors.New("lz4: the buffer is too short")
