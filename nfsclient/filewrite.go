@@ -26,7 +26,7 @@ type commitMark struct {
 	last uint64    // number of the last write covered
 	verf nfs3.Verf // verifier of the writes neither stable nor lost
 	lost uint64    // number of the last known lost write
-	bad  bool      // that loss has not been reported
+	bad  bool      // the loss of lost has not been reported
 }
 
 // wrote records the result of a WRITE.

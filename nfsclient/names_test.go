@@ -80,7 +80,7 @@ func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 					t.Errorf("%s, %v: %v", what, s, err)
 				}
 			}
-			if err := fsys.Remove(ctx, "none"); !errors.Is(err, want) { // nor does it become "not there"
+			if err := fsys.Remove(ctx, "none"); !errors.Is(err, want) { // not ErrNotExist either
 				t.Errorf("Remove of nothing, %v: %v", s, err)
 			}
 			if calls := n.take(nfs3.ProcRmdir); calls > 0 {

@@ -164,8 +164,8 @@ func TestLocksUseTLSOfAnotherPort(t *testing.T) {
 	}
 }
 
-// TestMountMayGoInClearToItsOwnPort: as for Linux's client, after the server has said over TLS that
-// its NFS port has no MOUNT.
+// TestMountMayGoInClearToItsOwnPort: after the server has reported over TLS that its NFS port has
+// no MOUNT, MOUNT's own port gets calls in clear, as from Linux's client.
 func TestMountMayGoInClearToItsOwnPort(t *testing.T) {
 	w := newWire(t)
 	w.name(w.serve(false, w.program(mount3.Program, mount3.Version)))

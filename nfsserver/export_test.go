@@ -26,7 +26,7 @@ func (s *Server) RootHandle(name string) nfs3.FH {
 	return s.fh(x, &x.root)
 }
 
-// StrongEnough is the check of NFS's calls before they run.
+// StrongEnough makes the security check of NFS calls.
 func (s *Server) StrongEnough(c *transport.Call, atMount bool) bool {
 	return s.strongEnough(c, atMount)
 }

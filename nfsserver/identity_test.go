@@ -229,7 +229,8 @@ func TestOwnersOfCallers(t *testing.T) {
 	}
 }
 
-// TestReservedPortAskedFor: for callers unknown to the kernel, over TCP.
+// TestReservedPortAskedFor: with ReservedPort, a caller unknown to the kernel needs a reserved port
+// over TCP.
 func TestReservedPortAskedFor(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)

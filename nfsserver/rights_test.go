@@ -233,8 +233,8 @@ func TestImmutableFiles(t *testing.T) {
 	}
 }
 
-// TestNewObjectsBelongToTheirMaker: from their first moment. A process that watches the directory
-// never sees another owner.
+// TestNewObjectsBelongToTheirMaker: they have the maker as owner from the first moment, for a
+// process that watches the directory too.
 func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	v := newVolume(t)
 	u := v.as(1000, 4000)

@@ -53,8 +53,8 @@ func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestFailedWriteIsReported: in each stability, even if the sync after it succeeds. FILE_SYNC syncs
-// all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
+// TestFailedWriteIsReported: a failed WRITE is reported for each stability, even if the sync after
+// it succeeds. FILE_SYNC syncs all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
 func TestFailedWriteIsReported(t *testing.T) {
 	d := &brokenDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, AsyncNames: true, Exports: []nfsserver.Export{{Name: "/e", FS: d}}})

@@ -132,8 +132,8 @@ func testCallsOfEndedConnectionAreNotKept(t *bed) {
 	}
 }
 
-// slowResponder is a peer over bare TCP that grants credits by one reply. Then it reads a little at
-// a time, slowly and steadily, and sends nothing more.
+// slowResponder runs a peer over bare TCP that grants credits by one reply. Then it reads a little
+// at a time, slowly and steadily, and sends nothing more.
 func slowResponder(t *testing.T, l net.Listener) {
 	p, err := l.Accept()
 	if err != nil {

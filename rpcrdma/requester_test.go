@@ -38,7 +38,7 @@ func nullCall(c *Conn, xid uint32) *Call {
 	return k
 }
 
-// nullReply is its reply, with the given credits.
+// nullReply returns the reply to a NULL call, with the given credits.
 func nullReply(xid uint32, credits int) []byte { return words(xid, 1, credits, 0, 0, 0, 0, xid, 1, 0) }
 
 // wantCall requires a call with this XID as next message.

@@ -347,7 +347,7 @@ func testResponderOverdraft(t *bed) {
 	}
 }
 
-// replyTo is a NULL reply.
+// replyTo returns a NULL reply.
 func replyTo(r *Request) chunks.Message {
 	return chunks.Message{Stream: words(r.Msg.Stream[:4], 1, 0)}
 }

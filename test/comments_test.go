@@ -209,8 +209,8 @@ var unplainComments = []string{
 	"test/linux/cmd/locker/main.go", // the name of a word of its language
 }
 
-// unplainProse are words that documents do without. Users and hosts are persons there, and may have
-// the relative pronoun of persons.
+// unplainProse matches words that documents avoid. Only users and hosts may have a relative pronoun
+// for persons there.
 var unplainProse = regexp.MustCompile(`(?i)\b(told|somebody|whoever)\b`)
 
 // quotation is code, such as a message, and other words in quotation marks.

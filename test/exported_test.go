@@ -215,7 +215,7 @@ func (s *surface) reason(e exported) string {
 	case *types.Var:
 		switch {
 		case e.owner == nil && strings.HasPrefix(o.Name(), "Err"):
-			return "error" // that a caller may match
+			return "error" // for callers to match
 		case e.owner == nil:
 		case in(e.pkg, "xdr"):
 			return "wire" // the fields of a message are those in its RFC
@@ -226,7 +226,7 @@ func (s *surface) reason(e exported) string {
 	return ""
 }
 
-// settings are the types that a user fills in, or prints, as a whole.
+// settings matches the names of types with fields for users to fill in, or to print as a whole.
 var settings = regexp.MustCompile(`(Config|Options|Stats)$`)
 
 // implements reports whether a method is one that an interface requires from its type.

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// shown are the packages that programs begin with. The comment of each shows code, in one block.
+// shown are the packages that programs use first. The comment of each package must show code, in
+// one block.
 var shown = []string{
 	"chunks", "nfsclient", "nfsclient/fusefs", "nfsserver", "nfsserver/adapters/aferofs", "nfsserver/adapters/billyv5", "nfsserver/adapters/billyv6",
 	"nfsserver/adapters/iofs", "nfsserver/adapters/webdavfs", "nfsserver/exports", "nfsserver/juicefs", "nfsserver/memfs", "nfsserver/nlm", "rnic", "rnic/iwarp", "rnic/rconn", "rnic/roce", "rpcrdma",

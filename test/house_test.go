@@ -149,12 +149,13 @@ func TestFinished(t *testing.T) {
 	})
 }
 
-// unplain are the words that are not used, each with its replacement. A pattern is written in two
+// unplain has patterns for words to avoid, each with its replacement. A pattern is written in two
 // parts so that this file may be searched too.
 var unplain = []struct {
 	not *regexp.Regexp
 	but string
-	// A line is searched only if it has one of these in lower case: patterns are slow.
+	// Stems of the words in lower case. A line without any of them is not searched, because
+	// patterns are slow.
 	stems []string
 }{
 	{regexp.MustCompile(`(?i)\boc` + `tets?\b`), "byte", []string{"oc" + "tet"}},
@@ -233,7 +234,8 @@ func TestCountsCanBeOne(t *testing.T) {
 	})
 }
 
-// flagOfServer is a message with a flag of nfsrdmad, fieldOfServer one with the field for the same.
+// flagOfServer matches a message with a flag of nfsrdmad. fieldOfServer matches such a flag with
+// its field in Go.
 var (
 	flagOfServer  = regexp.MustCompile(`"[^"]*[ (]--[a-z][^"]*"`)
 	fieldOfServer = regexp.MustCompile(`--[a-z-]+ \(Squash\.[A-Z]\w+ in Go\)`)

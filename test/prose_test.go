@@ -24,7 +24,7 @@ const (
 // unedited lists the pages that do not keep these limits yet. The list only shrinks: a page that
 // keeps them must leave it.
 var unedited = []string{
-	"docs/conformance.md", // which is generated, from requirements that keep the RFCs' words
+	"docs/conformance.md", // generated from requirements in the RFCs' words
 }
 
 // experiments are kept as they were noted down, and not edited.

@@ -60,8 +60,8 @@ type surface struct {
 	used map[token.Pos]bool
 	// promised holds the names that stand as code in the documents for users.
 	promised map[string]bool
-	// interfaces are all that are known here, so that a method that is called through one counts as
-	// used.
+	// interfaces are all interfaces found in the checked packages: a method called through one
+	// counts as used.
 	interfaces []*types.Interface
 	// asked are names of methods that interfaces without a name, or with type parameters, ask for.
 	asked map[string]bool

@@ -33,7 +33,7 @@ const (
 	stuckWait = 5 * time.Second
 )
 
-// Memory for calls and replies, in bytes.
+// Memory for calls and replies. Sizes are in bytes.
 const (
 	defaultRecord = 2 << 20 // ServerConfig.MaxRecord: twice most WRITEs
 	callSpace     = 1 << 10 // initial buffer for an encoded call

@@ -84,8 +84,8 @@ func (o *origin) clientLeft() bool {
 	return f == fateHalf || f == fateCut
 }
 
-// fate returns the connection's state according to the kernel. A client that has closed its sending
-// direction has every reply only if no call is unanswered.
+// fate returns the connection's state according to the kernel. After the client has closed its
+// sending direction, the state is fateClosed if each call has its reply, otherwise fateHalf.
 func (t *tcpConn) fate() fate {
 	half := fateHalf
 	if t.settled.Load() == t.received.Load() {

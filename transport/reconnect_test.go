@@ -175,7 +175,7 @@ func TestDelayBeyondCallTimeout(t *testing.T) {
 	}
 }
 
-// silent is a TCP server that accepts connections and sends nothing.
+// silent starts a TCP server that accepts connections and sends nothing. It returns the address.
 func silent(t *testing.T) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -230,8 +230,8 @@ func flagOptions(cmd *cobra.Command) (lists []string, err error) {
 	return lists, nil
 }
 
-// args returns the arguments of the background process. They name the same mount from any
-// directory.
+// args returns the arguments of the background process. Their paths are absolute, because that
+// process has another working directory.
 func (m *mountCommand) args(cmd *cobra.Command, r *mounter.Request) []string {
 	args := []string{"mount", "--ready-fd", strconv.Itoa(mounter.ReadyFD)}
 	if lists, _ := flagOptions(cmd); len(lists)+len(m.options) > 0 {

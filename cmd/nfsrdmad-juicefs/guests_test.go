@@ -252,7 +252,8 @@ func exchange(t *testing.T, both []*client) {
 	}
 }
 
-// counting is two processes that each add 10 times to a number that they have locked.
+// counting returns a script that runs two processes at once. Each adds 10 times to a number under a
+// lock.
 func counting(c *client, _ int) string {
 	return fmt.Sprintf("%[1]s /mnt/number count 10 > /tmp/one & %[1]s /mnt/number count 10 > /tmp/two; a=$?; wait $! && [ $a = 0 ]; a=$?; cat /tmp/one /tmp/two; exit $a", c.locker)
 }

@@ -155,8 +155,8 @@ func locksOfKilledServers(t *testing.T, c *cluster) {
 	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 2, 20)
 }
 
-// TestRenamesOfMountsWhoseServersAreKilled: of programs of two mounts that rename a file one does,
-// also when a server dies.
+// TestRenamesOfMountsWhoseServersAreKilled: if programs of two mounts rename one file, one program
+// succeeds, even when a server dies.
 func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, renamesOfKilledServers) }
 
 func renamesOfKilledServers(t *testing.T, c *cluster) {

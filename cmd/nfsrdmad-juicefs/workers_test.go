@@ -24,7 +24,7 @@ var workers = map[string]func(args []string, lines *bufio.Scanner) error{
 	"names": namesWorker, "read": readWorker, "store": storeWorker,
 }
 
-// runWorker is the worker that the environment asks for, and its exit status.
+// runWorker runs the named worker, and returns its exit status.
 func runWorker(name string) int {
 	if err := workers[name](os.Args[1:], bufio.NewScanner(os.Stdin)); err != nil {
 		fmt.Println("FAIL:", err)

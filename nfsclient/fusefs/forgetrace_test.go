@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Another client renames a file and makes it longer. The kernel forgets it while a program opens
-// the new name. A mapping has the server's size.
+// Another client renames an empty file and extends it. While a program opens the new name, the
+// kernel drops its cached inodes. The program's mapping still covers the server's size.
 func TestForgottenFileHasItsSize(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const size = 11889

@@ -150,7 +150,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// errOneTicket is the error for a mount that would act for all users with the tickets of its own.
+// errOneTicket refuses a mount that would make all users' calls with one Kerberos ticket.
 var errOneTicket = errors.New("with Kerberos each user needs tickets: set Options.Kerberos, and no Cred")
 
 // checkSecurity returns an error if users would act as others do, or with less protection.

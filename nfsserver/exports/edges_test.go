@@ -168,7 +168,8 @@ func TestFSIDs(t *testing.T) {
 	}
 }
 
-// TestOptionsOverrideTheDefaultsOfTheLine: and only those.
+// TestOptionsOverrideTheDefaultsOfTheLine: a client's options replace the same options of the
+// line's defaults, and no others.
 func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a -rw,async,anonuid=7 b(ro) c(anonuid=8) d": "/a b ro,async,secure,root_squash,anonuid=7,anongid=65534\n/a c rw,async,secure,root_squash,anonuid=8,anongid=65534\n" +

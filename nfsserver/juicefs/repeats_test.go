@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// calling is me with a call; moved: over a new connection.
+// calling returns me with a call by that name; moved: over a new connection.
 func calling(name string, moved bool) nfsserver.Cred {
 	c := me
 	c.Call = &nfsserver.CallID{Sum: sha256.Sum256([]byte(name)), Moved: moved}

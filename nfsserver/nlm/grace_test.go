@@ -26,8 +26,8 @@ func (h *heldFS) OpenLocks(nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return nil, nfsserver.ErrStale
 }
 
-// TestEndOfGraceReachesFileSystems: no FS gets EndGrace before the end, and also FSs opened later
-// get it.
+// TestEndOfGraceReachesFileSystems: no FS gets EndGrace before the end of the grace period. After
+// it each gets one, an FS opened later too.
 func TestEndOfGraceReachesFileSystems(t *testing.T) {
 	held, late, answers := newHeldFS(), newHeldFS(), make(chan error)
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/held", FS: held}, {Name: "/plain", FS: memfs.New(memfs.Options{})},

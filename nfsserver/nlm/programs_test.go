@@ -97,7 +97,7 @@ func (p *process) waits() {
 	})
 }
 
-// TestProgramOfOurs is that process.
+// TestProgramOfOurs runs that process.
 func TestProgramOfOurs(t *testing.T) {
 	if os.Getenv(programTest) == "" {
 		t.Skip("is for the process that other tests start")

@@ -159,7 +159,7 @@ func TestFilesThatCannotBeLocked(t *testing.T) {
 	root.want("TEST of what it cannot read", st, nlm4.Failed)
 }
 
-// TestReadOnlyExport: only shared locks make sense.
+// TestReadOnlyExport: exclusive locks are refused.
 func TestReadOnlyExport(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, Options{StateDir: dir}, believeAll, true, nil)

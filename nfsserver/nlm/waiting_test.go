@@ -126,7 +126,8 @@ func TestUnlockOfUnconfirmedGrant(t *testing.T) {
 	}
 }
 
-// TestCancel: before the grant, after it, and without a waiter.
+// TestCancel: a waiting request is canceled before its grant or after it. Without a waiter CANCEL
+// is denied.
 func TestCancel(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("CANCEL of another range", b.cancel(fh, 2, 5, 9, true), nlm4.Denied)
@@ -141,7 +142,7 @@ func TestCancel(t *testing.T) {
 	a.want("nobody has it", a.lock(fh, 1, 0, 0, true), nlm4.Granted)
 }
 
-// TestOldestIsServedFirst: and all compatible requests are granted together.
+// TestOldestIsServedFirst: requests are granted in order of arrival, compatible ones together.
 func TestOldestIsServedFirst(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

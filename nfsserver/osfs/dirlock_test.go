@@ -42,7 +42,7 @@ func TestHeldDirectory(t *testing.T) {
 	}
 }
 
-// lookHeld is the test in the separate process, which it ends.
+// lookHeld runs the test in the separate process, and ends it.
 func lookHeld(t *testing.T, dir string) {
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})

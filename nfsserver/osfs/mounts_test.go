@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSameMountTwice: of two mounts of one directory the one that stays is found
-// by handles when the other has left.
+// TestSameMountTwice: two mounts show one directory, and the first is closed. Its handles then find
+// the files through the second, which takes the first one's place in the table.
 func TestSameMountTwice(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestSameMountTwice(t *testing.T) {
 	id := f.mounts.only(t, 2)
 	f.cache.closeAll()
 	f.mounts.mu.Lock()
-	f.mounts.byID[id].used -= idleTicks // the first of them has been idle
+	f.mounts.byID[id].used -= idleTicks // as if the first mount had been idle
 	f.mounts.mu.Unlock()
 	for _, m := range f.mounts.idle(f.cache.tick.Load()) {
 		unix.Close(m.fd)
@@ -45,7 +45,7 @@ func TestSameMountTwice(t *testing.T) {
 	}
 }
 
-// only is the id that all count mounts of the table have.
+// only returns the one ID of the table's count mounts, and fails the test if they have several.
 func (m *mountTable) only(t *testing.T, count int) (id uint64) {
 	t.Helper()
 	if len(m.byNumber) != count || len(m.byID) != 1 {

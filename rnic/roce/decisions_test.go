@@ -36,7 +36,8 @@ func TestMechanismsOfDevice(t *testing.T) {
 	}
 }
 
-// A port counts for one Device, so that no decision is counted twice.
+// Two Devices share a port. Only one of them counts the port's decisions, so no decision is counted
+// twice.
 func TestPortCountsForOneDevice(t *testing.T) {
 	at, to := hosts(t)
 	a, _ := pairAt(t, rnic.RC, Options{}, 1024, at, to)

@@ -51,7 +51,7 @@ func TestDelayQueue(t *testing.T) {
 	}
 }
 
-// frameSockets are a device, as the forwarder has it, and the network's side of it.
+// frameSockets returns the forwarder's socket of a device, and the network's end of it.
 func frameSockets(t *testing.T) (device, network int) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -213,7 +213,7 @@ func runAt(ctx context.Context, c config, chosen []group) error {
 	return err
 }
 
-// measureBars measures the groups of the table with bars.
+// measureBars measures the chosen groups, and returns their figures in a table with bars.
 func (b *bed) measureBars(ctx context.Context, chosen []group) (found, error) {
 	var failed []error
 	for _, g := range chosen {

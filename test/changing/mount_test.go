@@ -84,7 +84,7 @@ func replace(t *testing.T, path, content string) {
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 }
 
-// hosts is /etc/hosts with a name at an address.
+// hosts returns an /etc/hosts with a name at an address.
 func hosts(addr, name string) []byte {
 	return fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", addr, name)
 }

@@ -42,7 +42,7 @@ func newKillRig(t *testing.T) killRig {
 	return r
 }
 
-// pattern is content that differs at every place, and from one seed to another.
+// pattern returns bytes that differ at every offset, and from one seed to another.
 func pattern(size int, seed uint64) []byte {
 	b := make([]byte, size)
 	r := rand.New(rand.NewPCG(seed, 1))

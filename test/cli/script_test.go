@@ -52,7 +52,7 @@ type check struct{ what, path string }
 // line.
 type difference struct{ reason, pattern string }
 
-// reasons are the differences that there may be.
+// reasons are the permitted reasons of differences.
 var reasons = map[string]string{
 	"rename":   "cp replaces a file by renaming a complete one over it, so its directory changes too",
 	"words":    "the same is said in other words",

@@ -69,7 +69,7 @@ func (f *forger) say(n int) {
 	f.sent++
 }
 
-// noise is a packet with any opcode to any queue pair, with a right ICRC. Some are a BTH whose
+// noise sends a packet with any opcode to any queue pair, with a right ICRC. Some are a BTH whose
 // opcode promises more headers: random bytes rarely do, and the test expects to see them counted.
 func (f *forger) noise() {
 	b := f.wire.Room()

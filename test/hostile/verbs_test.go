@@ -90,13 +90,13 @@ func (v *victim) reg(b []byte, access rnic.Access) *rnic.MR {
 	return mr
 }
 
-// to is a tagged segment of an RDMA Write.
+// to sends a tagged segment of an RDMA Write.
 func (v *victim) to(stag rnic.STag, to uint64, n int) {
 	v.t.Helper()
 	v.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite), STag: uint32(stag), TO: to}, pattern(n)[:n])
 }
 
-// from is a Read Request.
+// from sends a Read Request.
 func (v *victim) from(stag rnic.STag, to uint64, n uint32) {
 	v.t.Helper()
 	q := rdmap.ReadRequest{SinkSTag: 0x5117, SinkTO: 42, Size: n, SrcSTag: uint32(stag), SrcTO: to}
@@ -273,7 +273,7 @@ func TestReadResponseNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// sendAt is one segment of a Send.
+// sendAt sends one segment of a Send.
 func (v *victim) sendAt(last bool, qn, msn, mo uint32, n int) {
 	v.t.Helper()
 	v.Segment(ddp.Header{Last: last, Ctrl: rdmap.Control(rdmap.OpSend), QN: qn, MSN: msn, MO: mo}, make([]byte, n))

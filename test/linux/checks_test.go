@@ -82,7 +82,7 @@ func TestFileSemantics(t *testing.T) {
 	}
 }
 
-// seed is a new one each time, and in the log of the test.
+// seed returns a new seed, or NFSRDMA_SEED, and logs it.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	n := uint64(time.Now().UnixNano()) % 1_000_000

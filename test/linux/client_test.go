@@ -79,7 +79,7 @@ func TestWeUseLinux(t *testing.T) {
 	}
 }
 
-// listCatCopy is ls, cat, and cp both ways.
+// listCatCopy runs ls, cat, and cp both ways.
 func listCatCopy(t *testing.T, c tool, megabytes int) {
 	if out := c.do("ls", c.url()); !strings.Contains(out, "hello.txt\n") {
 		t.Errorf("ls: %q", out)
@@ -167,7 +167,7 @@ rpc.nfsd 0 && sleep 1 && rpc.nfsd 8 && echo "rdma 20049" > /proc/fs/nfsd/portlis
 		t.Fatal("the copy hangs")
 	}
 	if err == nil {
-		// The guest itself looks, which is much faster than to copy all of it back.
+		// The guest computes the sum, which is much faster than copying the file back.
 		if got, want := run(t, g, "md5sum < /export/big"), fmt.Sprintf("%x", md5.Sum(want)); !strings.HasPrefix(got, want) {
 			t.Errorf("the copy has the sum %s, want %s", got, want)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// peerName is "knfsd", "ganesha", or empty for our own server.
+// peerName returns "knfsd", "ganesha", or empty for our own server.
 func peerName() string { return os.Getenv("NFSRDMA_LINUX_PEER") }
 
 // A foreign is another project's server that guests reach at the ports of its rpcbind. The tests
@@ -56,7 +56,7 @@ func startForeign(t *testing.T, series string) *foreign {
 	return f
 }
 
-// address is where a guest reaches it.
+// address returns the server's address for a guest.
 func (f *foreign) address(client *guest.Guest) string {
 	if f.g != nil {
 		return f.g.Guest

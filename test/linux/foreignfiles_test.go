@@ -99,7 +99,7 @@ func rightsAtGanesha(t *testing.T, series string) {
 	t.Logf("there:\n%s", f.there("cd "+f.dir+"; getfacl -nR . | grep -v '^$'"))
 }
 
-// withoutPorts is a mount without a port, and one of another client's export.
+// withoutPorts mounts without a port, and tries the export of another client.
 func withoutPorts(t *testing.T) {
 	f := startForeign(t, "6.1")
 	g := client(t, "6.1")

@@ -159,7 +159,7 @@ func (l *foreignLocks) eachPart() {
 	}
 }
 
-// circles are two that wait for each other.
+// circles makes two processes wait for each other, in each pair of machines.
 func (l *foreignLocks) circles() {
 	t := l.lockingAll.t
 	here, a, b := l.all[0], l.all[1], l.all[2]
@@ -246,7 +246,7 @@ func (l *foreignLocks) restart() {
 	}
 }
 
-// crashes is a guest that ends with its pid, holding a lock, and starts again.
+// crashes kills a guest with a lock, and starts it again.
 func (l *foreignLocks) crashes() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]
@@ -279,8 +279,8 @@ func (l *foreignLocks) crashes() {
 	}
 }
 
-// goesForGood is a guest that ends with a lock, and does not come back. NFSRDMA_GONE says for how
-// long the others look.
+// goesForGood kills a guest with a lock, and does not start it again. NFSRDMA_GONE is the time for
+// which a waiter is watched.
 func (l *foreignLocks) goesForGood() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]
@@ -310,8 +310,8 @@ func (l *foreignLocks) goesForGood() {
 	l.log("who stays releases its lock: free %s", took)
 }
 
-// withMount is a guest, nfsrdma mount and a program of the server's machine; then the server starts
-// again.
+// withMount locks from a guest, from nfsrdma mount and from a program on the server's machine. Then
+// the server starts again.
 func (l *foreignLocks) withMount() {
 	l.mounting(func(three *foreignLocks, ours *locking) {
 		t := ours.t

@@ -142,8 +142,8 @@ func (l *lockingAll) crash(s *server) {
 	run(l.t, b.g, "mount -t nfs -o vers=3,proto=tcp "+b.g.Host+":/export /mnt")
 }
 
-// gone is a guest that others wait for and that has sent the server no call for many times
-// --locks-gone. While its machine answers, it keeps its lock, with a connection and without. Killed
+// gone tests a guest that has sent no call for many times --locks-gone, while others wait for its
+// locks. While its machine answers, it keeps its lock, with a connection and without. Killed
 // permanently, so that nothing answers at its address, it loses the lock to the waiter.
 func (l *lockingAll) gone(s *server) {
 	a, b := l.all[1], l.all[2]

@@ -135,7 +135,7 @@ func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
 	}
 }
 
-// roceTool is pointed at Linux's server in a guest, by RoCE.
+// roceTool returns our command with Linux's server in a guest as its peer, over RoCE.
 func roceTool(t *testing.T, g *guest.Guest) tool {
 	return tool{t: t, scheme: "nfsrdma", port: 20049, at: g.Guest, args: append([]string{"--rdma", "roce", "--mount-port", "20048"}, patience...)}
 }

@@ -182,7 +182,7 @@ func (s *far) mount(proto, options string) string {
 	return mountCommand(proto, s.host, port, s.mountd, options)
 }
 
-// knfsd boots Linux's server for one test and a client of it, which is ours when nil.
+// knfsd boots Linux's server for one test and its client; client nil: our client on this machine.
 func knfsd(t *testing.T, series string, siw guest.Siw, client *guest.Guest, want wire.Want) *far {
 	t.Helper()
 	img := kernel(t, series)

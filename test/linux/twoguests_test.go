@@ -92,7 +92,7 @@ func (p *process) has() bool {
 	return err == nil
 }
 
-// told is the error that has ended the process, "" for none.
+// told returns the error that has ended the process; "": none.
 func (p *process) told() string {
 	b, _ := os.ReadFile(p.here(p.tells))
 	return string(b)

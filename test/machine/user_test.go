@@ -4,7 +4,7 @@ package machine
 
 import "testing"
 
-// TestNeedRoot: a test without one of its programs is skipped, and one with all of them is run.
+// TestNeedRoot: a test is skipped if a program that it needs is missing.
 func TestNeedRoot(t *testing.T) {
 	NeedRoot(t, "needs root")
 	t.Setenv("CI", "")

@@ -51,7 +51,7 @@ func bytesWorker(args []string) error {
 	return b.f.Close()
 }
 
-// span returns a random range, in whole pages for direct I/O.
+// span returns a random range; in whole pages for direct I/O.
 func (b *byteFile) span() (off, n int) {
 	off, n = b.rnd.IntN(fileMost/2), 1+b.rnd.IntN(30000)
 	if b.rnd.IntN(30) == 0 {
@@ -161,7 +161,7 @@ func (b *byteFile) reopen() error {
 	return err
 }
 
-// useMap compares a range through a mapping, and changes some of it.
+// useMap maps a range, compares it with the expected bytes, and changes some bytes of both.
 func (b *byteFile) useMap(off, n int) error {
 	off &^= 4095
 	if off >= len(b.want) {

@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// lockerWorker is a process that locks bytes in a file, and waits where it must: it reads a byte's
-// number a line, and reports how each ended.
+// lockerWorker locks bytes in a file, and waits for each if necessary. It reads a byte's number
+// from each line, and reports the outcome.
 func lockerWorker(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {

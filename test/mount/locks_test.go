@@ -53,7 +53,7 @@ func newLockRig(t *testing.T) *lockRig {
 	return r
 }
 
-// mapped is the port mapper's list.
+// mapped returns the port mapper's list.
 func (r *lockRig) mapped() string {
 	out, _ := exec.Command(r.by[0], append(r.by[1:], "rpcinfo", "-p", "127.0.0.1")...).CombinedOutput()
 	return string(out)

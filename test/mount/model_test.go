@@ -172,7 +172,7 @@ func (m *model) size() int64 {
 	return m.rnd.Int64N(20000)
 }
 
-// data is random bytes, the same for both sides.
+// data returns random bytes, the same for both sides.
 func (m *model) data() []byte {
 	b := make([]byte, m.size())
 	seed := m.rnd.Uint64()

@@ -114,8 +114,8 @@ func (l lockedFile) parts() {
 	l.set(l.a, unix.F_UNLCK, 0, 0)
 }
 
-// waiters is a program that waits for another one's lock: it has it once that is killed, and after
-// an interruption the lock is free.
+// waiters runs a program that waits for another one's lock. It gets the lock once the other is
+// killed; after an interrupted wait the lock is free.
 func (l lockedFile) waiters(a, b, name string) {
 	l.Helper()
 	start := func(dir string, then ...string) *exec.Cmd {

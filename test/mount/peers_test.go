@@ -87,7 +87,7 @@ func (p peer) check(t *testing.T) {
 	})
 }
 
-// several are two mounts and one with noac.
+// several returns a world with two mounts, and one with noac.
 func (p peer) several(t *testing.T) *several.World {
 	t.Helper()
 	w := newSeveral(t)

@@ -35,7 +35,7 @@ func status(t *testing.T, pid int, name string) int {
 	return 0
 }
 
-// descriptors is how many a process has.
+// descriptors returns how many descriptors a process has.
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -100,7 +100,7 @@ func TestManyOpenFiles(t *testing.T) {
 		t.Errorf("%d descriptors of the mount", ours)
 	}
 	// The server closes files that have not been used for a moment. On a fast machine it may have
-	// all of them until then.
+	// all files open until then.
 	waitFor(t, "the server to close idle files", func() bool { return descriptors(t, s.cmd.Process.Pid) < 100 })
 	if last, err := w.stop(); err != nil {
 		t.Errorf("%s, %v", last, err)
@@ -108,7 +108,8 @@ func TestManyOpenFiles(t *testing.T) {
 	waitFor(t, "all to be closed", func() bool { return figures(t, dir).Open == 0 })
 }
 
-// listWorker lists a directory of COUNT names, and finds each of them once: DIR COUNT.
+// listWorker lists a directory of COUNT names, and must find each name once. Its arguments: DIR
+// COUNT.
 func listWorker(args []string) error {
 	count, _ := strconv.Atoi(args[1])
 	seen := make([]bool, count)

@@ -15,7 +15,7 @@ import (
 )
 
 // severalSeed is fixed, unless the run is full-length or has NFSRDMA_SEED: random schedules may
-// still find bugs of names, or of the model. Fix each of them.
+// find more bugs of names, or of the model, and each has to be fixed.
 func severalSeed(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("NFSRDMA_SEED") == "" && os.Getenv("NFSRDMA_FULL") == "" {
@@ -24,7 +24,7 @@ func severalSeed(t *testing.T) string {
 	return seed(t)
 }
 
-// severalOn runs random schedules, until one fails, and at length all of them.
+// severalOn runs random schedules until one fails; a full-length run continues after failures.
 func severalOn(t *testing.T, w *several.World, count int) {
 	t.Helper()
 	first, err := strconv.ParseUint(severalSeed(t), 10, 64)

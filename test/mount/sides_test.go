@@ -119,7 +119,7 @@ func (s *subject) showmount(t *testing.T) string {
 	return all.String()
 }
 
-// rpcinfo is which programs and versions rpcbind knows, by transport.
+// rpcinfo returns the programs and versions known to rpcbind, by transport.
 func (s *subject) rpcinfo(t *testing.T) string {
 	t.Helper()
 	line := append(s.by[:len(s.by):len(s.by)], "rpcinfo", "-p", s.host)

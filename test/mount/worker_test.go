@@ -27,7 +27,7 @@ var workers = map[string]func(args []string) error{
 	"same": func(args []string) error { return sameTrees(args[0], args[1]) },
 }
 
-// runWorker is the worker that the environment asks for, and its exit status.
+// runWorker runs the named worker, and returns its exit status.
 func runWorker(name string) int {
 	do, ok := workers[name]
 	if !ok {

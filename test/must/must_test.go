@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestBecomeWaits: for a condition that comes late, and not for ever.
+// TestBecomeWaits: it waits for a late condition, but not forever.
 func TestBecomeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -15,10 +15,11 @@ import (
 	"testing"
 )
 
-// programs are those that have a package, with the name in the package.
+// programs are those with a package. The package has the program's name.
 var programs = []string{"nfsrdma", "nfsrdmad", "nfsrdmad-juicefs"}
 
-// build makes dir/1.0.0 and dir/1.1.0, and the first of them once more from another directory.
+// build makes the packages of both versions, and those of the older one again from another
+// directory.
 func build(t *testing.T, dir string) {
 	source, elsewhere := filepath.Join(dir, "source"), filepath.Join(dir, "else", "where")
 	repository(t, source)

@@ -35,7 +35,7 @@ type server struct {
 	own      string // the name of its directories of state and logs
 	volumes  string // the line of /etc/default that names volumes; "": the exports file does
 	flags    string // the variable of flags there
-	keepsKey bool   // in its state directory, and nowhere else
+	keepsKey bool   // has a key in its state directory, which outlives an upgrade
 }
 
 var servers = []server{
@@ -320,7 +320,8 @@ func (m *system) upgrade() {
 	}
 }
 
-// key is the server state that must outlive it.
+// key returns the names and contents of the server's key files. They must outlive an upgrade of the
+// package.
 func (m *system) key() map[string]string {
 	m.t.Helper()
 	all := map[string]string{}
@@ -338,7 +339,7 @@ func (m *system) key() map[string]string {
 	return all
 }
 
-// mountProcesses are those that run the client's program, in any version.
+// mountProcesses returns the processes of the client's program, in any version.
 func (m *system) mountProcesses() (pids []string) {
 	m.t.Helper()
 	exes, err := filepath.Glob("/proc/[0-9]*/exe")

@@ -84,7 +84,7 @@ func (c *cluster) get(kind, name string) object {
 	return o
 }
 
-// pod returns the one that an object makes, with its labels.
+// pod returns the pod made by an object, with the pod's labels.
 func (c *cluster) pod(o object) (p pod, labels map[string]string) {
 	c.t.Helper()
 	var meta struct{ Labels map[string]string }

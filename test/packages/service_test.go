@@ -191,7 +191,7 @@ func (m *manager) environment() map[string]string {
 	return all
 }
 
-// commandLine is ExecStart= with its variables, which stand for words.
+// commandLine returns ExecStart= with its variables, which stand for words.
 func (m *manager) commandLine() (words []string) {
 	env := m.environment()
 	for word := range strings.FieldsSeq(m.setting("service", "ExecStart")[0]) {

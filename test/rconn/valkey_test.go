@@ -1,4 +1,5 @@
-// A Valkey client over connections: a listener here passes them on to a real server.
+// A Valkey client over rconn's connections. A listener in the test copies their bytes to and from a
+// real server.
 
 package rconn
 

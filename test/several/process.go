@@ -62,7 +62,7 @@ func (w *World) Close() (err error) {
 	return err
 }
 
-// Commands is the actor that uses an export through nfsrdma's commands.
+// A Commands is an actor that uses an export by nfsrdma's commands.
 type Commands struct {
 	Program string
 	URL     string // of the export

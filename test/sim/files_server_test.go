@@ -71,7 +71,7 @@ func (s *server) Sync(r nfsserver.Ref, dataOnly bool) error {
 // Close leaves the disk to the next run.
 func (s *server) Close() error { return nil }
 
-// fail is the end of the power for s.
+// fail cuts the power of s.
 func (s *server) fail() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *fileService) stop() {
 	s.done.Wait()
 }
 
-// restart is a power failure: unsynced data is gone, and another run begins.
+// restart simulates a power failure: unsynced data is gone, and another run begins.
 func (w *filesWorld) restart() {
 	w.mu.Lock()
 	old := w.service

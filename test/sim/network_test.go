@@ -99,7 +99,7 @@ func (l *link) carry(d, back *direction, to *end) {
 		l.sleep(d, d.plan.delay())
 		n := d.plan.piece(len(d.sent), d.carried)
 		l.sleep(d, d.plan.duration(n))
-		n = min(n, len(d.sent)) // which the other direction may have emptied
+		n = min(n, len(d.sent)) // the other direction may have emptied sent
 		switch {
 		case d.err != nil:
 			return
@@ -199,7 +199,7 @@ func (e *end) SetLinger(sec int) error {
 	return nil
 }
 
-// Close is FIN, or RST when there are unread bytes.
+// Close sends FIN, or RST if there are unread bytes.
 func (e *end) Close() error {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()
@@ -216,7 +216,7 @@ func (e *end) Close() error {
 	return nil
 }
 
-// CloseWrite is FIN.
+// CloseWrite sends FIN.
 func (e *end) CloseWrite() error {
 	e.l.mu.Lock()
 	defer e.l.mu.Unlock()

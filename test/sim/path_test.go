@@ -23,7 +23,7 @@ const slowPieces = 150
 // A pathPlan is owned by the link's mu.
 type pathPlan struct {
 	rng    *rand.Rand
-	pieces int           // that have been cut
+	pieces int           // cut so far
 	max    int           // bytes of a piece while they may be small
 	late   time.Duration // the most that a piece is on its way
 	rate   int           // bytes in a second; 0: they take no time

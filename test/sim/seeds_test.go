@@ -31,8 +31,8 @@ var (
 
 const (
 	block     = 50               // seeds of one child process
-	stuckCPU  = 20 * time.Second // of processor time, within which a child ends a seed
-	stuckReal = 5 * time.Minute  // and of real time, for a run that waits for itself
+	stuckCPU  = 20 * time.Second // a child ends a seed within this processor time
+	stuckReal = 5 * time.Minute  // and within this real time, in case a run waits for itself
 	announced = "seed "
 )
 

@@ -27,7 +27,7 @@ type socketPlan struct {
 // lingers is how many writes of an end return late.
 const lingers = 60
 
-// conn is e as the endpoint gets it.
+// conn returns e in the form for the endpoint: with or without readiness.
 func (e *end) conn() net.Conn {
 	if e.plan.ready {
 		return readyEnd{e}
@@ -41,7 +41,7 @@ func (e *end) canRead() bool {
 	return e.closed || over(e.rd) || len(d.here) > 0 || d.err != nil || d.finHere
 }
 
-// read is one attempt: EAGAIN when there is nothing yet. The caller holds mu.
+// read tries once, and returns EAGAIN if there are no bytes yet. The caller holds mu.
 func (e *end) read(bufs ...[]byte) (int, error) {
 	d := e.in
 	switch {
@@ -67,7 +67,7 @@ func (e *end) read(bufs ...[]byte) (int, error) {
 	return 0, syscall.EAGAIN
 }
 
-// writeError is why nothing can be written any more. The caller holds mu.
+// writeError returns why nothing can be written any more. The caller holds mu.
 func (e *end) writeError() error {
 	switch d := e.out; {
 	case e.closed:
@@ -123,8 +123,8 @@ func (e *end) Write(p []byte) (int, error) {
 	}
 }
 
-// linger is the time between a system call's taking of the bytes and its return: the peer may have
-// answered by then.
+// linger waits between a write's taking of the bytes and its return. The peer may have answered by
+// then.
 func (e *end) linger() {
 	if e.writes++; e.writes <= lingers {
 		for range e.plan.yield {

@@ -20,8 +20,8 @@ type tamper struct {
 	change func(ulpdu []byte) []byte // returns a ULPDU's replacement; nil: FPDUs go on unchanged
 	damage int                       // the damaged FPDU, from 1, among those of least bytes; 0: none
 	least  int
-	where  uint32 // which bit of it, its length apart
-	told   func() // called when it has been
+	where  uint32 // the bit to flip in the FPDU, outside of its length
+	told   func() // called when the FPDU has been damaged
 }
 
 // feed takes bytes as they are sent and returns those that go on.

@@ -23,7 +23,7 @@ type host struct {
 	probes  []*plan
 	markers bool          // it asks for markers
 	leave   time.Duration // when it closes the connection; 0: when all is done
-	abort   bool          // and does not wait for anything
+	abort   bool          // leave without waiting for anything
 	limits  []limit       // its grants, one after the other
 }
 

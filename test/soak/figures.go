@@ -23,7 +23,7 @@ type figures struct {
 	threads     int64
 	descriptors int64
 	conns       int64 // clients' connections
-	pool        int64 // data in flight in all budgets, in bytes
+	pool        int64 // data in flight, in bytes; the sum of all the server's budgets
 }
 
 // A figure is one field of figures, with its name.

@@ -40,7 +40,7 @@ func TestTruncatedHeader(t *testing.T) {
 	works()
 }
 
-// interesting is values that break arithmetic.
+// interesting has values at the edges of arithmetic.
 var interesting = []uint32{0, 1, 2, 3, 5, 0x80, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 1}
 
 // Each word in the header of a WRITE with a Read chunk and a Reply chunk, and of a READ with a

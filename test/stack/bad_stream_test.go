@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// attacked is a server with other clients that must keep working.
+// attacked starts a server with other clients, and returns a check that these still work.
 func attacked(t *testing.T) (*rig.Server, func()) {
 	t.Helper()
 	return rig.Attacked(t, rig.Config{})

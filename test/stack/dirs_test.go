@@ -27,7 +27,7 @@ import (
 // dirSizes is how many names the directories have; each is named by its number.
 var dirSizes = []int{0, 1, 2, 3, 50, 1000, 20000}
 
-// fileName is name i of a directory: all lengths modulo four, some long.
+// fileName returns name i of a directory: all lengths modulo four, some long.
 func fileName(i int) string {
 	return fmt.Sprintf("%d-%s", i, bytes.Repeat([]byte{'x'}, i%7*i%13))
 }

@@ -20,8 +20,8 @@ import (
 // full says that nothing shall be left out to save time.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// sweep is how much is tried of sizes 0 to 8 KiB at each of four alignments of
-// file offset and memory: all of it, or every size at one alignment, in turn.
+// sweepTo bounds the sizes to try, from 0 on. The full test tries each size at four alignments of
+// file offset and memory; the short one tries it at one of them, in turn.
 const sweepTo = 8 << 10
 
 func TestInlineSweep(t *testing.T) {

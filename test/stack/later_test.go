@@ -115,8 +115,8 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 	w.wantNoneHeld(t)
 }
 
-// TestReadsAreLeftForLaterWhereThatPays: not for a client that wants markers: its
-// connection takes no bytes that are not in memory.
+// TestReadsAreLeftForLaterWhereThatPays: they are not left for a client with markers, because its
+// connection takes only bytes in memory.
 func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()

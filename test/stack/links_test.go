@@ -22,7 +22,8 @@ const (
 	pathMax   = 4095
 )
 
-// targetLens is every length when nothing is left out, else those at the edges and some between.
+// targetLens returns the lengths to try: all with NFSRDMA_FULL=1, otherwise those at the edges and
+// some between.
 func targetLens(l *lane) (lens []int) {
 	step := 61
 	if l.name == "memfs/rdma" {

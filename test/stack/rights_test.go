@@ -52,7 +52,7 @@ func runTool(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestCallersRights: with an unprivileged user, another one, and root, which the server trusts,
+// TestCallersRights: two unprivileged users and root, trusted by the server, have their own rights
 // over both transports.
 func TestCallersRights(t *testing.T) {
 	for name, tr := range map[string]nfsclient.Transport{"rdma": nfsclient.RDMA, "tcp": nfsclient.TCP} {

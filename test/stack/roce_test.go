@@ -24,7 +24,7 @@ import (
 func bad(w udp.Wire) udp.Wire { return rnictest.NewBadWire(w, 10, 1) }
 
 // TestRoCEOverABadWire: several clients write and read files of all sizes at once, and make trees;
-// all of it is as over a good network.
+// all is as over a good network.
 func TestRoCEOverABadWire(t *testing.T) {
 	rig.NoLeaks(t)
 	s := rig.Start(t, rig.Config{Host: machine.Addr(t).String(), RoCE: roce.OpenWith(rnic.DeviceConfig{}, roce.Options{Wrap: bad})})

@@ -33,8 +33,7 @@ func eventually(t *testing.T, what string, do func() error) {
 	t.Fatalf("%s: %v", what, err)
 }
 
-// TestUploadedProgramRuns: on the served machine, while its client is connected and goes on reading
-// it.
+// TestUploadedProgramRuns: it runs on the server's machine while its client still reads it.
 func TestUploadedProgramRuns(t *testing.T) {
 	dir := t.TempDir()
 	fsys := rig.Start(t, rig.Config{Dir: dir}).Mount(t, nfsclient.Options{})

@@ -29,7 +29,8 @@ type lane struct {
 	crc  rnic.CRCMode
 }
 
-// lanes is both trees over RDMA with and without CRC, and over TCP; and one of them over RoCE.
+// lanes returns a lane for each tree over RDMA with CRC, over RDMA without it, and over TCP; one
+// tree also has a lane over RoCE.
 func lanes() (l []lane) {
 	for _, dir := range []bool{false, true} {
 		tree := "memfs"
@@ -95,7 +96,7 @@ func create(f *nfsclient.FS, name string) (nfs3.FH, error) {
 	return n.FH, err
 }
 
-// writeAll is one WRITE, which must take all.
+// writeAll sends one WRITE, which must take all bytes.
 func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	w, err := c.Write(bg, fh, p, off, nfs3.Unstable)
 	if err == nil && w.N != len(p) {
@@ -104,7 +105,8 @@ func writeAll(c *nfsclient.Client, fh nfs3.FH, p []byte, off uint64) error {
 	return err
 }
 
-// readAll is one READ with room for more, which must return these bytes with end of file.
+// readAll sends one READ with room for more bytes. It must return the expected ones and the end of
+// the file.
 func readAll(c *nfsclient.Client, fh nfs3.FH, want []byte, off uint64, room int) error {
 	got := bytes.Repeat([]byte{0xee}, room)
 	n, eof, err := c.Read(bg, fh, got, off)

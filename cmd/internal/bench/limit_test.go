@@ -149,7 +149,7 @@ func TestWrongPieceIsRefusedByThePeer(t *testing.T) {
 	}
 }
 
-// answering is a peer that replies to every connection with f.
+// answering starts a peer that serves each connection with f, and returns its address.
 func answering(t *testing.T, f func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

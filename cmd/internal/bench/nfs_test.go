@@ -130,7 +130,7 @@ func TestSequentialBlocksHaveTheirSize(t *testing.T) {
 		for _, s := range spans {
 			if s.n == 64<<10 && s.off%(64<<10) == 0 {
 				n++
-			} else if s.n != seqBlock { // from the layout or the verification
+			} else if s.n != seqBlock { // the layout and the verification use seqBlock
 				t.Errorf("%s: %v", name, s)
 			}
 		}

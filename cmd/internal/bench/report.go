@@ -21,7 +21,7 @@ type Report struct {
 	Conns     int           `json:"conns"`             // connections
 	Size      int64         `json:"size_bytes"`        // of the file
 	Block     int64         `json:"block_bytes"`       // of a READ or WRITE in the sequential tests
-	Verified  int64         `json:"verified_bytes"`    // that were compared
+	Verified  int64         `json:"verified_bytes"`    // compared bytes
 	Raw       *rawReport    `json:"raw_tcp,omitempty"` // for a server on this machine
 	Tests     []*TestReport `json:"tests"`             // in their order
 }
@@ -30,9 +30,9 @@ type Report struct {
 type TestReport struct {
 	Name        string      `json:"name"`                        // of the test
 	Depth       int         `json:"depth"`                       // calls in flight
-	Calls       uint64      `json:"calls"`                       // that were made
+	Calls       uint64      `json:"calls"`                       // calls made
 	Bytes       int64       `json:"bytes"`                       // of data
-	Secs        float64     `json:"seconds"`                     // that the test took
+	Secs        float64     `json:"seconds"`                     // duration of the test
 	PerSec      float64     `json:"calls_per_s"`                 // calls in a second
 	MiBs        float64     `json:"mib_s,omitempty"`             // data in a second
 	MinUs       text.Micros `json:"min_seconds"`                 // the shortest call

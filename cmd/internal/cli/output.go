@@ -1,4 +1,5 @@
-// The standard output: the program reports its errors for all commands.
+// The standard output. It keeps the first write error, and the program reports that error for all
+// commands.
 
 package cli
 

@@ -79,7 +79,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestNoServer: no socket, a killed server's socket, and after Close.
+// TestNoServer: a request fails with ErrNoServer without a socket, at a killed server's socket, and
+// after Close.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "control")

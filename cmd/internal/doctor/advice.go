@@ -73,7 +73,7 @@ func (cu *checkup) clientLines(export string) (lines []string) {
 		}
 		return fmt.Sprintf("%s=%d", name, port)
 	}
-	secured := cu.xprtSec() != transport.XprtNone // which RoCE cannot be
+	secured := cu.xprtSec() != transport.XprtNone // RoCE has no TLS
 	rest := append(append(cu.securityOptions(), cu.fileOptions()...), unusual("mountport", cu.MountPort, 0))
 	if cu.rdma != nil && !(cu.roce && secured) {
 		lines = append(lines, line(append([]string{yes(cu.roce, "rdma=roce", ""), unusual("port", cu.RDMAPort, 20049)}, rest...)...))

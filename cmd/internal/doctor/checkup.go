@@ -66,8 +66,8 @@ type Report struct {
 	Mount    []string  `json:"mount,omitempty"`  // commands that should work
 }
 
-// A checkup is one run. Each field below Options is written by one check, before the checks that
-// need the field start. down and the closers need the lock.
+// A checkup is one run. Each field from addr to readOnly is written by one check, before the checks
+// that need the field start. Its comment begins with the check's name. mu guards closes.
 type checkup struct {
 	Options
 	down map[string]bool // checks that others cannot build on after a warning; set once

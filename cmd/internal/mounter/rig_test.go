@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is the process of a mount too, in the part that its first argument says.
+// TestMain also runs the process of a mount, in the part named by its first argument.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), child.Env) {
 		noticeDelay = 10 * time.Minute
@@ -131,7 +131,7 @@ type fuseMount struct {
 	gone chan struct{} // closed when the kernel has released it
 }
 
-// openFUSE is a connection to the kernel, or the test is skipped.
+// openFUSE returns a connection to the kernel, or skips the test.
 func openFUSE(t *testing.T) (fd int) {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")
@@ -155,7 +155,7 @@ func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
 	return m
 }
 
-// kill is the death of the mount's process.
+// kill ends the connection to the kernel, as the death of the mount's process does.
 func (m *fuseMount) kill() { m.once.Do(func() { unix.Close(m.fd) }) }
 
 // drain reads the kernel's requests without answering until the mount is gone.

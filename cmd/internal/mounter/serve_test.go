@@ -26,8 +26,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// serveMount is the process of a mount: SPEC DIR OPTIONS. It ends with the status 32 after an
-// error, as the command does.
+// serveMount runs the process of a mount with the arguments SPEC DIR OPTIONS. After an error it
+// returns 32, as the command does.
 func serveMount(args []string) int {
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "nfsrdma: %v\n", err)

@@ -51,8 +51,8 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	}
 }
 
-// TestSilenceOfSeveralConnections: one line for the first that is silent, and one when the last of
-// them answers again.
+// TestSilenceOfSeveralConnections: one line appears for the first silent connection, and one when
+// the last of them answers again.
 func TestSilenceOfSeveralConnections(t *testing.T) {
 	var lines []string
 	responding := SilenceNotice("srv", func(line string) { lines = append(lines, line) })

@@ -77,7 +77,7 @@ type Finished struct {
 // Error returns the text.
 func (f Finished) Error() string { return f.Text }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (f Finished) Unwrap() error { return f.Cause }
 
 // Below returns the path of a name in the directory at path.

@@ -45,7 +45,8 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// modeWords are clauses, lists of them and numbers that chmod(1) takes, and some that it refuses.
+// modeWords returns clauses, lists of them and numbers that chmod(1) takes, and some that it
+// refuses.
 func modeWords() []string {
 	list := []string{"u+x", "g=u", "o=g", "u=o", "u=u", "a+X", "u+s,g+s", "o=u-w", "go=", "u=rwx,g=rx,o=t", "641", "0", "00", "1777", "2755", "02755", "00755",
 		"4000", "6711", "07777", "0000000644", "+755", "-022", "=644", "=02750", "+4000", "-6000", "u+r-w+x", "ug=rw,o=", "a=,u+s", "a=rwx,g-s", "g+s,g=rx",

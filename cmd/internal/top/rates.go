@@ -17,7 +17,7 @@ type Report struct {
 	Server    string    `json:"server"`            // its socket or address
 	Version   string    `json:"version,omitempty"` // the server's
 	Time      time.Time `json:"time"`              // when the interval ended
-	Interval  float64   `json:"interval_seconds"`  // that the rates are of
+	Interval  float64   `json:"interval_seconds"`  // covered by the rates
 	Uptime    float64   `json:"uptime_seconds"`    // since the server started
 	Restarted bool      `json:"restarted"`         // in the interval: rates begin with the restart
 
@@ -25,7 +25,7 @@ type Report struct {
 	In       float64 `json:"in_bytes_per_second"`       // arguments of calls, data included
 	Out      float64 `json:"out_bytes_per_second"`      // results of calls, data included
 	Errors   float64 `json:"errors_per_second"`         // calls that failed
-	Repeated float64 `json:"repeated_calls_per_second"` // that clients have sent again
+	Repeated float64 `json:"repeated_calls_per_second"` // sent again by clients
 	// connections, calls and clients that were refused
 	Refused         float64 `json:"refusals_per_second"`
 	Retransmissions float64 `json:"roce_retransmissions_per_second"` // over RoCE
@@ -44,7 +44,7 @@ type Report struct {
 	Locks        float64 `json:"locks_held"`    // by clients
 	LocksWaiting float64 `json:"locks_waiting"` // blocking requests
 
-	Operations []Operation `json:"operations"` // that were called
+	Operations []Operation `json:"operations"` // procedures with calls in the interval
 	// each connection, where the control socket was asked
 	Clients     []ClientRate `json:"clients,omitempty"`
 	ClientsSeen bool         `json:"-"`
@@ -58,8 +58,8 @@ type Operation struct {
 	Calls     float64 `json:"calls_per_second"`     // of this procedure
 	In        float64 `json:"in_bytes_per_second"`  // arguments, data included
 	Out       float64 `json:"out_bytes_per_second"` // results, data included
-	Mean      float64 `json:"mean_seconds"`         // that the procedure ran
-	P99       float64 `json:"p99_seconds"`          // 99 % ran at most this long
+	Mean      float64 `json:"mean_seconds"`         // run time of the procedure
+	P99       float64 `json:"p99_seconds"`          // 99 % of the calls ran at most this long
 	Queue     float64 `json:"running"`              // calls that ran at once, on average
 	Errors    float64 `json:"errors_per_second"`    // calls that failed
 }
@@ -68,7 +68,7 @@ type Operation struct {
 type ClientRate struct {
 	Address   string   `json:"address"`   // address and port
 	Transport string   `json:"transport"` // tcp, rdma/iwarp or rdma/roce
-	Exports   []string `json:"exports"`   // that it has used
+	Exports   []string `json:"exports"`   // used by the connection
 	// that have called in the interval, those with the most calls first
 	Users   []UserRate `json:"users"`
 	Calls   float64    `json:"calls_per_second"`     // of this connection

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestWhetherATargetIsReplaced: by age, by -n, and by the answer to a question.
+// TestWhetherATargetIsReplaced: -u compares ages, -n forbids it, and -i asks.
 func TestWhetherATargetIsReplaced(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for _, c := range []struct {

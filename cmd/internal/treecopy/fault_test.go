@@ -40,7 +40,7 @@ func (h *hooked) ReadAt(p []byte, off int64) (int, error) {
 	return h.Source.ReadAt(p, off)
 }
 
-// bigTree is files of several blocks, and small ones, in two directories.
+// bigTree makes two directories with files of several blocks, and small ones.
 func bigTree(t *testing.T) string {
 	t.Helper()
 	top := filepath.Join(t.TempDir(), "src")

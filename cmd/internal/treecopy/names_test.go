@@ -104,7 +104,7 @@ func TestTemporaryNamesFit(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatAndWhy: with a cause, and where the text says it all.
+// TestErrorsSayWhatAndWhy: the text has the cause, if there is one.
 func TestErrorsSayWhatAndWhy(t *testing.T) {
 	e := &Error{What: "cannot stat 'a'", Err: unix.ENOENT}
 	if e.Error() != "cannot stat 'a': no such file or directory" || !errors.Is(e, unix.ENOENT) {

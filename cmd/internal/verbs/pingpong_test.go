@@ -55,7 +55,7 @@ func TestPingpongOptionsDiffer(t *testing.T) {
 	}
 }
 
-// TestPingpongChecksOptions: before anything is connected to.
+// TestPingpongChecksOptions: invalid options are refused before the connection is made.
 func TestPingpongChecksOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"--port 0":        {},
@@ -72,7 +72,7 @@ func TestPingpongChecksOptions(t *testing.T) {
 	}
 }
 
-// TestPingpongLost: of a message that does not come the test ends with an error, and not never.
+// TestPingpongLost: a message that never arrives ends the test with an error.
 func TestPingpongLost(t *testing.T) {
 	for silence := 300 * time.Millisecond; ; silence *= 4 {
 		_, _, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 20, Silence: silence}, Pingpong, nil, func(o *Options) { o.Iterations = 10 })

@@ -24,7 +24,7 @@ type Common struct {
 	Iterations int    `json:"iterations"`          // messages
 	// all messages together, both ways; none: this end has not counted them
 	Bytes   uint64  `json:"bytes,omitempty"`
-	Seconds float64 `json:"seconds"` // that the test took
+	Seconds float64 `json:"seconds"` // duration of the test
 }
 
 func common(test string, o *Options, local, remote roce.Identity, took time.Duration) Common {

@@ -47,7 +47,7 @@ type userReport struct {
 	UID       *uint32 `json:"uid"`                 // null: flavor none, or a principal that is no user here
 	Principal string  `json:"principal,omitempty"` // for krb5 flavors
 	Calls     uint64  `json:"calls"`               // calls of the user
-	Idle      float64 `json:"idle_seconds"`        // since the last of them
+	Idle      float64 `json:"idle_seconds"`        // since the user's last call
 }
 
 // A tlsReport has a connection's TLS parameters.
@@ -61,12 +61,12 @@ type tlsReport struct {
 
 // A rdmaReport has a connection's RDMA parameters and its current credits.
 type rdmaReport struct {
-	InlineSend     int  `json:"inline_send_bytes"`    // thresholds: of messages to the client
-	InlineReceive  int  `json:"inline_receive_bytes"` // and of messages from it
+	InlineSend     int  `json:"inline_send_bytes"`    // threshold for messages to the client
+	InlineReceive  int  `json:"inline_receive_bytes"` // threshold for messages from the client
 	CreditsGranted int  `json:"credits_granted"`      // calls that can be under way
 	CreditsUsed    int  `json:"credits_used"`         // calls that are under way
-	IRD            int  `json:"ird"`                  // RDMA Reads at once: the client's
-	ORD            int  `json:"ord"`                  // and the server's
+	IRD            int  `json:"ird"`                  // concurrent RDMA Reads by the client
+	ORD            int  `json:"ord"`                  // concurrent RDMA Reads by the server
 	CRC            bool `json:"crc"`                  // messages have CRCs
 	PrivateData    bool `json:"private_data"`         // the client has sent its sizes (RFC 8797)
 	// Sends invalidate the memory of the client

@@ -65,8 +65,8 @@ end it as always.`,
 	return cmd
 }
 
-// drain sends the command and waits until the server has no clients. The last answer is returned
-// even with an error.
+// drain sends the command and waits until the server has no clients. After a timeout or the end of
+// ctx it returns the last answer, too.
 func (k *Kind) drain(ctx context.Context, socket string, undo bool, timeout time.Duration) (*drainReport, error) {
 	command := "drain"
 	if undo {
@@ -92,7 +92,7 @@ func (k *Kind) drain(ctx context.Context, socket string, undo bool, timeout time
 	}
 }
 
-// showDrain prints an answer.
+// showDrain prints the server's answer, as JSON or in words.
 func showDrain(w io.Writer, r *drainReport, asJSON bool) error {
 	switch {
 	case asJSON:

@@ -147,7 +147,8 @@ func (m *metrics) samples() (figures.Set, error) {
 	return all, nil
 }
 
-// fill adds the rows to the table.
+// fill builds the rows: one for each set of label values in all, in order. With used set, it leaves
+// out rows whose first column is 0.
 func (t *pageTable) fill(all figures.Set) {
 	rows := map[string]*pageRow{}
 	for i, c := range t.Columns {

@@ -245,7 +245,8 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestAcceptablePrincipals: of a keytab, by --krb5-principal.
+// TestAcceptablePrincipals: --krb5-principal selects principals of a keytab; without it all are
+// acceptable.
 func TestAcceptablePrincipals(t *testing.T) {
 	entries := []krb5.KeytabEntry{{Principal: "nfs/a.b@R"}, {Principal: "nfs/a.b@R"}, {Principal: "host/a.b@R"}, {Principal: "nfs/a.b@S"}}
 	for only, want := range map[string]string{"": "nfs/a.b@R host/a.b@R nfs/a.b@S", "nfs/a.b": "nfs/a.b@R nfs/a.b@S", "nfs/a.b@S": "nfs/a.b@S", "x": ""} {

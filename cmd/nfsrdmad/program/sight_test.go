@@ -407,7 +407,8 @@ func TestNoSocketOfThisUser(t *testing.T) {
 	}
 }
 
-// TestReloadIfRunning: for logrotate no server is no mistake; that one cannot do it is.
+// TestReloadIfRunning: for logrotate, a missing server is no error, but a server's failure to
+// reload is one.
 func TestReloadIfRunning(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "control")
 	if out, err := run(context.Background(), "reload", "--if-running", "--control", socket); err != nil || out != "" {

@@ -81,7 +81,7 @@ func (f *forger) send(from string, payload []byte) int {
 	return len(b)
 }
 
-// received is the bytes of IPv4 that have come back.
+// received returns the number of IPv4 bytes sent back since the last call.
 func (f *forger) received() (n int) {
 	f.t.Helper()
 	b := make([]byte, 64<<10)

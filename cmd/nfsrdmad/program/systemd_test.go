@@ -141,7 +141,7 @@ func (b *booted) must(script string) string {
 	return out
 }
 
-// property is one of the service.
+// property returns a property of the service.
 func (b *booted) property(name string) string {
 	b.t.Helper()
 	return strings.TrimSpace(b.must("systemctl show -P " + name + " nfsrdmad.service"))
@@ -227,8 +227,8 @@ nfsrdma showmount 127.0.0.1 | grep -q ^/srv/more && cp /tmp/exports /etc/nfsrdma
 	}
 }
 
-// sockets: while the server is stopped its ports are systemd's, and a client of any of them starts
-// it, which gets an answer.
+// sockets: while the server is stopped, systemd owns its ports. A client that connects makes
+// systemd start the server, and gets its answer.
 func (b *booted) sockets() {
 	for _, client := range []string{"nfsrdma ls -l 127.0.0.1:/srv/data", "nfsrdma --proto tcp ls -l 127.0.0.1:/srv/data"} {
 		b.must("systemctl stop nfsrdmad.service")

@@ -70,7 +70,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsSayThingsOnce: no line of a unit stands in it twice.
+// TestUnitsSayThingsOnce: no unit has a line twice.
 func TestUnitsSayThingsOnce(t *testing.T) {
 	units := 0
 	for _, kind := range []string{"service", "socket", "mount", "automount"} {
@@ -177,7 +177,7 @@ func (s *sharedBuffer) String() string {
 	return s.b.String()
 }
 
-// mount is the server's tree for a user.
+// mount mounts the server's tree for a user.
 func (s *sandboxed) mount(t *testing.T, uid uint32) *nfsclient.FS {
 	t.Helper()
 	c, err := nfsclient.Dial(t.Context(), s.addr, nfsclient.Options{Transport: nfsclient.TCP, Cred: &transport.Cred{Flavor: oncrpc.FlavorSys, UID: uid, GID: uid}})
@@ -244,8 +244,8 @@ func limited(t *testing.T, without string) []string {
 	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
 }
 
-// TestCapabilities: with the unit's capabilities all works; without any one of them, something does
-// not.
+// TestCapabilities: with all capabilities of the unit the server works; without any one, some
+// function fails.
 func TestCapabilities(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv")
 	for _, without := range append([]string{"nothing"}, unitWords(t, "CapabilityBoundingSet")...) {

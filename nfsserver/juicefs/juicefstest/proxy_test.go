@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestProxyPassesWholeRequests: of an upload whose sender goes before its end nothing reaches the
-// service, and of one whose sender goes after that all does.
+// TestProxyPassesWholeRequests: if the sender of an upload leaves before its end, nothing reaches
+// the service. If it leaves later, all bytes do.
 func TestProxyPassesWholeRequests(t *testing.T) {
 	const size = 1 << 20
 	came := make(chan string, 10)

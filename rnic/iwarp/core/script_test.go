@@ -325,7 +325,7 @@ type script struct {
 // A hangUp closes the stream at the peer's side.
 type hangUp struct{ s *script }
 
-// Close is the peer's FIN.
+// Close gives the stream the peer's FIN.
 func (h hangUp) Close() error {
 	e := h.s.end
 	if len(e.left) > 0 || e.in.InPlacement() {

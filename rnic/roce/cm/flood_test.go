@@ -35,7 +35,8 @@ type tally struct{ to, from map[netip.Addr]int }
 
 func newTally() *tally { return &tally{make(map[netip.Addr]int), make(map[netip.Addr]int)} }
 
-// serve is an owner that accepts all requests at once.
+// serve accepts all requests at once. It counts the side's datagrams in n, and returns the number
+// of ended connections.
 func (s *side) serve(now Instant, n *tally) (ended int) {
 	for _, e := range s.told() {
 		switch e.Kind {

@@ -198,7 +198,7 @@ func (h *host) event(e Event) {
 	}
 }
 
-// answer is the owner's answer to a request.
+// answer lets the owner answer a request: with Accept, Reject or SIDR, or not at all.
 func (x *end) answer() {
 	w, cm := x.h.w, x.h.cm
 	switch {
@@ -214,7 +214,7 @@ func (x *end) answer() {
 	}
 }
 
-// leave is this side's request to disconnect.
+// leave makes this side request to disconnect, once.
 func (x *end) leave() {
 	if !x.ended && !x.left && !x.gone {
 		x.left = true
@@ -222,7 +222,7 @@ func (x *end) leave() {
 	}
 }
 
-// data is a packet on the active side's queue pair, which the passive side hears.
+// data sends a packet on the queue pair. Unless it is lost, the peer's CM hears of it.
 func (x *end) data() {
 	w := x.h.w
 	if peer := w.ends[x.remote]; peer != nil && !x.ended && !w.chance(w.lose) {
@@ -243,8 +243,7 @@ func (x *end) checkPair() {
 	}
 }
 
-// begin is a program that requests a connection, or a SIDR service, from any host including its
-// own.
+// begin requests a connection, or a SIDR service, from one host to any host.
 func (w *world) begin() {
 	h, to := w.sides[w.r.IntN(3)], w.sides[w.r.IntN(3)]
 	x := &end{h: h, sidr: w.chance(200)}

@@ -134,7 +134,7 @@ func TestLastWriteLongAgo(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	src, _ := b.host.region(t, 600, rnic.RemoteRead)
 	sink, _ := a.host.region(t, 600, rnic.LocalWrite)
-	b.take(b.say(packet.RCWriteOnly, 4, nil)) // before the first
+	b.take(b.say(packet.RCWriteOnly, 4, nil)) // PSN 4 precedes the first, 5
 	b.says("Acknowledge 4 ACK 0; ")
 	b.qp.res.last = (5 - halfCircle) & maxPSN
 	a.post(rnic.SendWR{Op: rnic.OpRead, MR: sink, Length: 600, RemoteSTag: src.STag(), RemoteTO: src.Base()})

@@ -51,7 +51,7 @@ type requesting struct {
 	portClosedSince Instant     // start of the network's refusing packets; 0: it takes them
 }
 
-// widest is the largest window for a path MTU. UD has neither.
+// widest returns the largest window for a path MTU, in packets.
 func widest(mtu int) uint32 { return uint32(min(maxWindow, maxWindowBytes/max(mtu, 1))) }
 
 // begin sets the first PSN. credits means that the peer's acknowledges carry credits; the first

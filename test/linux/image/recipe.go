@@ -50,8 +50,8 @@ var rdmaTool = []string{"usr/bin/rdma", "sbin/rdma", "bin/rdma"}
 // dlopened libraries are not named in any ELF header.
 var dlopened = []string{"libnss_files.so.2", "libgcc_s.so.1"}
 
-// plugins are copied as they are: libibverbs' files for rxe, which are the file with the driver
-// library's name and the library, and the library with which rpc.svcgssd maps principals to users.
+// plugins are copied as they are: rxe's library for libibverbs with its .driver file, and
+// rpc.svcgssd's library for mapping principals to users.
 var plugins = []string{
 	"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
 	"usr/lib/x86_64-linux-gnu/libnfsidmap/nsswitch.so",

@@ -56,7 +56,7 @@ type Realm struct {
 	close sync.Once
 }
 
-// programs are the programs that a realm runs.
+// programs are required on the machine.
 var programs = []string{"krb5kdc", "kdb5_util", "kadmin.local", "kinit"}
 
 // Debian installs the KDC's programs in /usr/sbin, which a user's PATH may lack.

@@ -289,7 +289,8 @@ func TestOtherContext(t *testing.T) {
 	}
 }
 
-// TestConcurrent: both ends work in many goroutines at a time, and no number is used twice.
+// TestConcurrent: both ends work in many goroutines at a time, and no sequence number is used
+// twice.
 func TestConcurrent(t *testing.T) {
 	conformance.Proves(t, "R4121-024")
 	i, a := contexts(t, AES256SHA2)

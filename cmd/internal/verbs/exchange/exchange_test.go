@@ -182,7 +182,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzSmall is the messages of fixed length that any bytes may be.
+// FuzzSmall parses any bytes as each message of fixed length.
 func FuzzSmall(f *testing.F) {
 	f.Add(AppendVersion(nil, Version))
 	f.Add(AppendMTU(nil, 1024))
