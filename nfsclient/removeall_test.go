@@ -110,7 +110,7 @@ func TestRemoveAllListsAgain(t *testing.T) {
 			}
 			var res nfs3.ReaddirplusRes
 			res.DecodeXDR(xdr.NewDecoder(bytes.Clone(c.Res.Bytes()[at:])))
-			res.Entries = res.Entries[:min(3, len(res.Entries))] // and reports the end
+			res.Entries = res.Entries[:min(3, len(res.Entries))] // the reply still reports the end
 			c.Res.Truncate(at)
 			res.EncodeXDR(c.Res)
 			return nil

@@ -78,8 +78,8 @@ func (r *auditLines) take() []string {
 	return lines
 }
 
-// TestAuditorSeesEachChange: each operation over each transport, with the claimed user and the
-// effective one.
+// TestAuditorSeesEachChange: the Auditor gets each operation over each transport, with the claimed
+// user and the effective one.
 func TestAuditorSeesEachChange(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: nfsserver.Squash{TrustLocal: true}, Auditor: &told, Exports: []nfsserver.Export{

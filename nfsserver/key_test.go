@@ -15,7 +15,7 @@ import (
 
 type aKey = [nfsserver.KeySize]byte
 
-// TestLoadKey: one key, stored where no other user can read it.
+// TestLoadKey: LoadKey makes one key, and stores it unreadable for other users.
 func TestLoadKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	first, err := nfsserver.LoadKey(dir)

@@ -44,7 +44,7 @@ func TestShutdownKeepsTheFSOfAHungCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := h.svc.Shutdown(ctx)
-	_ = h.srv.Close() // which reports the export, too
+	_ = h.srv.Close() // reports the export, too
 	closed := f.closed.Load()
 	close(f.ends)
 	h.svc = nil

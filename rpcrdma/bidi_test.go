@@ -67,7 +67,7 @@ func testNoServiceDrops(t *bed) {
 	}
 	d.k.Release()
 	d = start(t.Context(), c, nullCall(c, 8))
-	p.wantCall(8) // and nothing before it
+	p.wantCall(8) // no message comes before it
 	p.send(nullReply(8, 1))
 	if err := <-d.done; err != nil {
 		t.Fatalf("Do: %v", err)

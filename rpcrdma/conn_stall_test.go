@@ -108,7 +108,8 @@ func testAbandonedCallAnsweredInTime(t *bed) {
 	}
 }
 
-// TestCallsOfEndedConnectionAreNotKept: each can be used once.
+// TestCallsOfEndedConnectionAreNotKept: calls that fail after the end of the connection leave
+// nothing in the requester.
 func TestCallsOfEndedConnectionAreNotKept(t *testing.T) {
 	overProviders(t, testCallsOfEndedConnectionAreNotKept)
 }

@@ -176,7 +176,7 @@ func TestDeferredItemsGoByWriteChunks(t *testing.T) {
 	}{
 		{words(0, 0, 0), item{300, 300, 0}, false},                                                        // nothing
 		{words(0, 0, 1, 1, part(mr, 0, 8192)), item{5000, 5000, 0}, false},                                // a Reply chunk alone
-		{words(0, 1, 0, 0, 1, 1, part(mr, 0, 8192)), item{5000, 5000, 0}, false},                          // and a Write chunk without segments: the item goes there
+		{words(0, 1, 0, 0, 1, 1, part(mr, 0, 8192)), item{5000, 5000, 0}, false},                          // a Write chunk without segments: the item goes into the Reply chunk
 		{words(0, 1, 1, part(mr, 0, 8192), 0, 1, 1, part(mr, 8192, 8192)), item{5000, 5000, 5000}, false}, // the stream goes there
 		{words(0, 1, 1, part(mr, 0, 8192), 0, 0), item{5000, 4000, 0}, true},
 	} {
@@ -202,7 +202,7 @@ func TestDeferredItemOfFailedCall(t *testing.T) {
 		if xid != 7 {
 			return false
 		}
-		r.DeferItem(before, 0, 100, cutProcRead) // and another one in its place
+		r.DeferItem(before, 0, 100, cutProcRead) // the next call replaces it
 		r.DeferItem(src, 0, 5000, cutProcRead)
 		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
 			t.Errorf("Reply: %v", err)

@@ -126,7 +126,7 @@ func (b *Broadcast) send(pc broadcastSocket, call []byte) (err error) {
 type broadcastCall struct {
 	xid  uint32
 	res  xdr.Unmarshaler
-	seen map[netip.AddrPort]bool // whose reply has been taken
+	seen map[netip.AddrPort]bool // sources of accepted replies
 }
 
 // takes reports whether b is the first successful reply of a server, and decodes it.

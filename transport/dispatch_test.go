@@ -29,7 +29,7 @@ type tape struct {
 
 	receiver *receiver // nil: workers run the calls
 	more     bool      // others have arrived with each call
-	waits    bool      // and after it
+	waits    bool      // input waits after each call
 	uncorked int
 }
 

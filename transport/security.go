@@ -43,7 +43,7 @@ type Service uint32
 const (
 	ServiceNone      Service = 1 // header only: the caller is authenticated
 	ServiceIntegrity Service = 2 // arguments and results cannot be changed
-	ServicePrivacy   Service = 3 // nor read
+	ServicePrivacy   Service = 3 // nor can they be read
 )
 
 // CoversBody reports whether arguments and results are protected. Then no part of them may travel

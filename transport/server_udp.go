@@ -198,7 +198,7 @@ func (u *udpSocket) serve(rec *mem.Buffer, n int, from udpFrom, local netip.Addr
 	u.mu.Lock()
 	u.from[c] = from
 	u.mu.Unlock()
-	if n > u.srv.cfg.UDP.MaxMessage { // and its end is lost
+	if n > u.srv.cfg.UDP.MaxMessage { // truncated: its end is lost
 		c.XID = binary.BigEndian.Uint32(rec.B)
 		u.srv.refused.count(refusedHeader)
 		c.accept(oncrpc.GarbageArgs)

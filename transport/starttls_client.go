@@ -79,7 +79,7 @@ func (l *tcpClientConn) closeNotify() {
 	l.mu.Lock()
 	idle := l.err == nil && l.writer == nil && len(l.pending) == 0
 	if idle {
-		l.writer = new(outCall) // which never hands over: a call that comes now waits for the end
+		l.writer = new(outCall) // it never hands over: a call from now on waits for the end
 	}
 	l.mu.Unlock()
 	if idle {

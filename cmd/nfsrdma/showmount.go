@@ -16,7 +16,7 @@ import (
 // A jsonExport is one export, for --json. Without Clients, all hosts are permitted.
 type jsonExport struct {
 	Path    string   `json:"path"`    // of the export
-	Clients []string `json:"clients"` // that the server names; none: all
+	Clients []string `json:"clients"` // permitted hosts, as named by the server; none: all
 }
 
 func newShowmount(s *session.Session) *cobra.Command {

@@ -216,7 +216,8 @@ func complaints(out string, code int) (list []string) {
 	return list
 }
 
-// TestComplaintsOfChecks: a run that ends early is one, also after checks that found nothing wrong.
+// TestComplaintsOfChecks: an early end of a run is a complaint, even if all checks before it
+// passed.
 func TestComplaintsOfChecks(t *testing.T) {
 	const holes = "FAIL sparse 1ms a file with holes has size 1000 and 8 blocks\n"
 	for _, c := range []struct {

@@ -77,7 +77,7 @@ func (p *process) start() {
 	s.await(p.t, ended)
 }
 
-// addr returns its address for NFS over TCP.
+// addr returns the server's address for NFS over TCP.
 func (p *process) addr() string { return p.host + ":" + p.tcp }
 
 // kill ends the server as a failing machine would.

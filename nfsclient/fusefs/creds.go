@@ -24,7 +24,7 @@ import (
 // A caller is one set of credentials. Equal credentials share one caller, compared by pointer.
 type caller struct {
 	client *nfsclient.Client // sends calls with these credentials
-	uid    uint32            // that the server knows; unknownUID with Kerberos
+	uid    uint32            // known to the server; unknownUID with Kerberos
 }
 
 // unknownUID is the uid of Kerberos callers: the server's user for a principal may have another

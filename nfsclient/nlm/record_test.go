@@ -29,7 +29,7 @@ type teller struct {
 	peers []string   // the servers that received notices
 	early bool       // all notices came before any lock call
 	fail  error
-	only  string        // that fails; "": any
+	only  string        // the server whose notices fail; "": any
 	hold  chan struct{} // not nil: a notice waits until hold is closed
 }
 

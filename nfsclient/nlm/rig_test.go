@@ -36,8 +36,8 @@ type model struct {
 	connects uint64
 	moves    uint64
 	graceEnd time.Time
-	noObject bool // holders are returned without the object, like Linux's server,
-	noSvid   bool // and with another svid
+	noObject bool // like Linux's server: holders are returned without the object
+	noSvid   bool // holders are returned with another svid
 	calls    int
 	before   func(proc uint32) error // with mu held; an error replaces the call
 	after    func(proc uint32) error // replaces the reply

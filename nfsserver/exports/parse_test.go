@@ -244,7 +244,8 @@ func TestLinesOfExportfs(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: all mistakes of each line, and none caused by another line's.
+// TestAllMistakes: ParseAll returns every mistake of each line, and none that another line's
+// mistake causes.
 func TestAllMistakes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"/a b\n/c d":                                                     nil,

@@ -210,7 +210,7 @@ func TestAMistakeInSecurityIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-// TestParseSecurity: the values alone, as flags have them.
+// TestParseSecurity: the values of sec= and xprtsec= parse without an option name, as for flags.
 func TestParseSecurity(t *testing.T) {
 	for _, of := range []struct{ flavors, channel, want string }{
 		{"", "", "sys:none none"},

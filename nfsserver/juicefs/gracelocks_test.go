@@ -108,7 +108,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		if err := others.Set(20, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 			t.Errorf("what a client is to reclaim another server gets: %v", err)
 		}
-		first.EndGrace() // which keeps nothing
+		first.EndGrace() // first keeps no locks
 		next.EndGrace()
 		next.EndGrace()
 		<-next.grace.ended
@@ -345,7 +345,7 @@ func TestSessionsThatAreNotContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	closeFS(t, f) // which ends it
+	closeFS(t, f) // ends the session
 	next := openShared(t, Options{Meta: url, StateDir: dir})
 	defer closeFS(t, next)
 	if now := numberOf(t, next); now == sid {

@@ -36,7 +36,7 @@ func serveAt(t *testing.T, f *FS, l nfsserver.Listen) (service *nfsserver.Servic
 	}
 	return service, func() {
 		service.Shutdown(t.Context())
-		s.Close() // and f
+		s.Close() // closes f, too
 	}
 }
 

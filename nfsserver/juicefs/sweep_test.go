@@ -76,7 +76,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 		put(t, f, r, []byte("at once"), 0)
 		stored[name] = inode(r)
 	}
-	for i := range 20 { // and it is tried again
+	for i := range 20 { // opens each file again, for the next sweep
 		name := fmt.Sprint("read-", i)
 		if n, err := f.ReadAt(me, refOf(t, f, name), make([]byte, 1), 0); n != 1 || err != nil {
 			t.Fatalf("%s: %d, %v", name, n, err)

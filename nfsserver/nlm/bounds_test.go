@@ -62,7 +62,7 @@ func TestBounds(t *testing.T) {
 	a.want("another's after FREE_ALL", st, nlm4.Denied)
 }
 
-// TestMessages: their results come by calls of the client's lock manager.
+// TestMessages: the results of the _MSG procedures arrive as calls to the client's lock manager.
 func TestMessages(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -68,7 +68,7 @@ func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
 	for _, f := range files {
 		f.mu.Lock()
 		if len(f.waiters) > 0 {
-			hung = f // and locked
+			hung = f // stays locked
 		} else {
 			f.mu.Unlock()
 		}

@@ -173,7 +173,7 @@ func TestReadsOfDAX(t *testing.T) {
 		neverSweeps(f) // a sweep would drop the cached daxState
 		f.cold.open = func() (*uring.Ring, error) {
 			rings++
-			return nil, unix.ENOMEM // and the next read tries again
+			return nil, unix.ENOMEM // the next read tries again
 		}
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must.Succeed(t, err)

@@ -49,7 +49,7 @@ func lookHeld(t *testing.T, dir string) {
 	self := nfsserver.Self()
 	d, _, err := f.Lookup(self, f.Root(), "d")
 	must.Succeed(t, err)
-	if _, _, err := f.Lookup(self, d, "none"); err != unix.ENOENT { // and caches the caller's permission
+	if _, _, err := f.Lookup(self, d, "none"); err != unix.ENOENT { // caches the caller's permission, too
 		t.Fatalf("look up a missing name: got %v, want ENOENT", err)
 	}
 	hold(t, filepath.Join(dir, "d"))

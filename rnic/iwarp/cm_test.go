@@ -214,7 +214,7 @@ func TestReplyChecked(t *testing.T) {
 	})
 }
 
-// TestSlowPeers: one deadline for the whole frame, in both roles, however the bytes trickle.
+// TestSlowPeers: one deadline bounds the whole frame, in both roles, however slowly bytes arrive.
 func TestSlowPeers(t *testing.T) {
 	conformance.Proves(t, "R5044-122", "R5044-129", "R5044-139", "R5044-142")
 	trickle := func(c net.Conn, frame []byte) {

@@ -32,7 +32,7 @@ type tcpLink struct {
 	rn     int
 	rerr   syscall.Errno
 	noRead bool   // the sink wanted no bytes
-	wait   waiter // but the transmitter uses wait.large too
+	wait   waiter // the transmitter uses wait.large, too
 
 	// owned by the transmitter
 	wiov []syscall.Iovec // the pieces of one call: wfew, or a slice from iovecs

@@ -70,7 +70,7 @@ type schedule struct {
 
 	mu      sync.Mutex
 	came    []time.Time // when replies were sent
-	handled []time.Time // and handled
+	handled []time.Time // when replies were handled
 }
 
 // some returns a multiple of a fraction of a tick, or 0, so that events often coincide.

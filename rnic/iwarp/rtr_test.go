@@ -75,7 +75,7 @@ func TestRTROfInitiator(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			s.want(t, rnic.OpSend, 7, rnic.WCSuccess) // and no completion of the message itself
+			s.want(t, rnic.OpSend, 7, rnic.WCSuccess) // the RTR itself has no completion
 			readsAfter(t, s, c.first == rtrReadHex)
 		})
 	}

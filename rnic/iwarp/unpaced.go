@@ -102,7 +102,7 @@ func pace(c net.Conn, had string) {
 		return
 	}
 	_ = rc.Control(func(fd uintptr) {
-		if control(fd) == plainControl { // and not another congestion control, set for its route
+		if control(fd) == plainControl { // not another congestion control, set for its route
 			_ = setControl(fd, had)
 		}
 	})

@@ -25,7 +25,7 @@ type Peer struct {
 	// The modes, set by Initiate and Respond.
 	crc     bool
 	marking *mpa.MarkerSender   // the other end wants markers
-	marked  *mpa.MarkerReceiver // and sends them
+	marked  *mpa.MarkerReceiver // the other end sends markers
 
 	left []byte // received after the start-up frame
 

@@ -33,8 +33,8 @@ type endpoint struct {
 	drained chan struct{} // closed after closing, when no posted work is left
 
 	// used by the port's goroutines
-	touched      bool // by the receive loop: the batch has packets for the endpoint,
-	spoke        bool // and some came from the peer
+	touched      bool // by the receive loop: the batch has packets for the endpoint
+	spoke        bool // by the receive loop: some of these packets came from the peer
 	inReady      bool // under transmitter.mu: the endpoint is in the ready list
 	next         *endpoint
 	endQueued    bool         // under port.mu: in port.endQueue, or finished

@@ -100,7 +100,7 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 		t.Error("the sender's own copy is not what was sent")
 	}
 	sender.qp.Leave(group)
-	second.qp.Close() // which leaves the group
+	second.qp.Close() // leaves the group, too
 	p := portOf(t, listener.id.Addr)
 	p.groups.mu.Lock()
 	defer p.groups.mu.Unlock()

@@ -25,8 +25,8 @@ type transmitter struct {
 	mu sync.Mutex
 	// A queue of QPs that may have packets. Guarded by mu, as are the fields below.
 	head, tail  *endpoint
-	busy        bool // a goroutine has the turn,
-	serviceTurn bool // and that goroutine is the service loop
+	busy        bool // a goroutine has the turn
+	serviceTurn bool // the goroutine with the turn is the service loop
 
 	control bool // CM datagrams wait
 

@@ -166,9 +166,9 @@ func TestBudgetFits(t *testing.T) {
 		want            bool
 	}{
 		{0, 0, 100, true}, {0, 0, 101, false}, // a lone one: one call of any size
-		{0, 30, 20, true}, {0, 30, 21, false}, // and half of all
+		{0, 30, 20, true}, {0, 30, 21, false}, // a lone one: also half of all, with the bytes held
 		{50, 0, 25, true}, {50, 0, 26, false}, // beside others at most half of the free bytes
-		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // and then a sixteenth
+		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // with bytes held: 16 times as many stay free
 		{100, 0, 1, false},
 	} {
 		b := NewBudget(100)

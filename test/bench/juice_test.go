@@ -90,7 +90,7 @@ func TestPerf(t *testing.T) {
 	}
 }
 
-// TestWorks: each kind of work does what its name says, once.
+// TestWorks: each kind of work does its work once.
 func TestWorks(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, "small")

@@ -20,7 +20,7 @@ const (
 	ofJuice = "JuiceFS's mount"
 )
 
-// mountTitles are the mounts' titles.
+// mountTitles are the mounts' titles in the table.
 var mountTitles = map[string]string{mountJuice: "JuiceFS's mount", mountOurs: "nfsrdma mount, nfsrdmad-juicefs", mountOsfs: "nfsrdma mount, nfsrdmad"}
 
 // juiceRows returns for each kind of work the figure of each mount, and the CPU time of all

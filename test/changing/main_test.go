@@ -70,8 +70,8 @@ const patience = 5 * time.Minute
 type server struct {
 	*testing.T
 	cmd    *exec.Cmd
-	addr   string // of NFS over TCP
-	rdma   string // and over RDMA, for a server that serves it
+	addr   string // address of NFS over TCP
+	rdma   string // address of NFS over RDMA; "": not served
 	dir    string // of its control socket
 	clk    clock
 	passed time.Duration // by which its clock is ahead

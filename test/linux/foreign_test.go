@@ -38,7 +38,7 @@ type foreign struct {
 	inside []string // the command prefix for running a command where it is
 }
 
-// startForeign starts the server that is asked for. Of series is the kernel of knfsd.
+// startForeign starts the server named by NFSRDMA_LINUX_PEER. series is the kernel of knfsd.
 func startForeign(t *testing.T, series string) *foreign {
 	t.Helper()
 	if err := guest.Direct(); err != nil {

@@ -136,7 +136,8 @@ func clientOn(t *testing.T, series, device string) *guest.Guest {
 	return g
 }
 
-// far is a server in a guest as its client sees it: a guest, or ours, here.
+// A far is a server in a guest, with its addresses for one client: in another guest, or ours on
+// this machine.
 type far struct {
 	*guest.Guest
 	host              string
@@ -144,7 +145,8 @@ type far struct {
 	behind            string // the address behind the tap
 }
 
-// reach lets a client use a server in a guest: another guest, or ours when it is nil.
+// reach returns a guest's server as the client sees it, in guest client or, if that is nil, on this
+// machine.
 func reach(t *testing.T, s *guest.Server, client *guest.Guest, want *wire.Want) *far {
 	t.Helper()
 	host, listen := "127.0.0.1", "127.0.0.1"

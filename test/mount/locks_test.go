@@ -85,7 +85,7 @@ func (r *lockRig) free() bool {
 // hold makes a program hold the lock by a mount until release.
 func (r *lockRig) hold(dir string) (release func()) {
 	r.Helper()
-	waitFor(r.T, "the lock of before to be free", r.free) // which follows the end of its program
+	waitFor(r.T, "the lock of before to be free", r.free) // it is free only after the end of its program
 	p := r.flock(dir, "sleep", "1000")
 	waitFor(r.T, "the first lock", func() bool { return !r.free() })
 	return func() {

@@ -20,8 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// status returns a figure of /proc/PID/status in KiB: VmHWM, the most memory that there was, or
-// VmRSS.
+// status returns a figure of /proc/PID/status in KiB, such as VmRSS, or VmHWM, the peak.
 func status(t *testing.T, pid int, name string) int {
 	t.Helper()
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -346,7 +346,7 @@ func linuxSides(t *testing.T, series string) {
 		return "cat > /etc/exports << E\n" + fmt.Sprintf(text, "/sides", s.Host) + "E\nexportfs -ra\n"
 	}
 	watchClients(t, s.Guest)
-	run("echo Y > /proc/fs/nfsd/v4_end_grace") // which leaves lockd's
+	run("echo Y > /proc/fs/nfsd/v4_end_grace") // lockd's grace period goes on
 	run(`modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbin/mke2fs -q -t ext4 -J size=2 /dev/ram0 || exit 1
 mkdir /sides && mount -t ext4 -o acl /dev/ram0 /sides && cd /sides && rmdir lost+found || exit 1
 ` + sidesTree + "\nbase=/sides\n" + sidesMounts + "\n" + rules(sidesRules+sidesBefore))

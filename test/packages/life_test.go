@@ -22,7 +22,7 @@ import (
 type system struct {
 	*manager
 	dir      string   // of the suite: the packages are below
-	packages []string // that are installed
+	packages []string // the installed packages
 	server
 }
 

@@ -96,7 +96,7 @@ func (w *pathPlan) event(carried int) int {
 // for any progress, before an end gives the connection up.
 const patienceOfPeers = 4 * time.Second
 
-// A linkPlan is all that is chosen of a connection.
+// A linkPlan has the random choices for one connection.
 type linkPlan struct {
 	paths   [2]*pathPlan
 	windows [2]int

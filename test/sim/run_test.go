@@ -24,8 +24,7 @@ import (
 const (
 	patience = 30 * time.Minute // for all calls
 	parting  = 30 * time.Second // for the end of a connection
-	// for the end of a call that has left; a caller that drives is called back after two ticks of
-	// 10 ms
+	// for the end of a call that has left: a driving caller is called back after two ticks of 10 ms
 	prompt = 30 * time.Millisecond
 	// for late replies, and the end of a connection that has no credit left
 	abandoned = 10 * time.Minute

@@ -74,7 +74,7 @@ const (
 	partArgs = iota
 	partResults
 	partItem
-	partItems // and on
+	partItems // the first item; further items follow
 )
 
 // A service serves one side.

@@ -17,7 +17,7 @@ import (
 
 // A socketPlan is how one end's socket behaves.
 type socketPlan struct {
-	ready bool // it is a iwarp.ReadyConn; else its calls block
+	ready bool // it is an iwarp.ReadyConn; false: its calls block
 	short int  // bytes that one TryWrite takes at most; 0: as much as there is room for
 	mss   int  // bytes of a segment, of a ready socket
 	// how often the writer lets others run after its bytes have left, before the call returns

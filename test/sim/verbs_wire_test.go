@@ -14,7 +14,7 @@ import (
 type verbsWire struct {
 	w     *verbsWorld
 	spoke bool // A has sent an FPDU
-	heard bool // and B has it
+	heard bool // B has received an FPDU
 }
 
 // sent holds Sends and Reads to the work that was posted, and a fenced Send to the Reads before it.

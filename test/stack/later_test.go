@@ -76,7 +76,7 @@ func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 		return w
 	}})
 	root := w.FS.Root()
-	if _, err := w.FS.Getattr(root); err != nil { // which takes it into use
+	if _, err := w.FS.Getattr(root); err != nil { // takes root into use
 		t.Fatalf("Getattr: %v", err)
 	}
 	if !w.FS.(nfsserver.NonBlocker).ReadsInUse(root) {

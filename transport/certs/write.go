@@ -57,7 +57,7 @@ func write(file string, b []byte, mode fs.FileMode, replace bool) error {
 		err = t.Sync()
 	}
 	if err == nil {
-		err = os.Link(t.Name(), file) // which fails if the name exists
+		err = os.Link(t.Name(), file) // fails if the name exists
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):

@@ -44,7 +44,7 @@ func (p *handPeer) checkVerifier(what string, h *oncrpc.ReplyHeader, seq uint32)
 	}
 }
 
-// TestServices: each byte of calls and replies in each service.
+// TestServices: calls and replies have the right bytes in each service.
 func TestServices(t *testing.T) {
 	conformance.Proves(t, "R2203-001", "R2203-021", "R2203-028", "R2203-031", "R2203-032", "R2203-033", "R2203-034", "R2203-035",
 		"R2203-041", "R2203-043", "R2203-044", "R2203-045")
@@ -199,7 +199,7 @@ func TestConcurrentReplay(t *testing.T) {
 	}
 }
 
-// TestCredentialFaults: each fault of a credential, and the server's answer.
+// TestCredentialFaults: each fault of a credential gets its answer.
 func TestCredentialFaults(t *testing.T) {
 	conformance.Proves(t, "R5403-001", "R5403-002", "R5403-005", "R5403-006", "R5403-007", "R5403-008", "R2203-002", "R2203-005", "R2203-007", "R2203-008", "R2203-026", "R2203-046", "R2203-047", "R2203-050", "R2203-054",
 		"R2203-055")

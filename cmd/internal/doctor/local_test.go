@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// examined makes a file tree.
+// examined returns a checkup of a new tree with these files.
 func examined(t *testing.T, files map[string]string) *checkup {
 	t.Helper()
 	root := t.TempDir()

@@ -25,7 +25,7 @@ func made(r *rig) *Stat {
 	return s
 }
 
-// TestLettersOfStat: each directive of -c, with printf's flags, widths and precisions.
+// TestLettersOfStat: each directive of -c takes printf's flags, widths and precisions.
 func TestLettersOfStat(t *testing.T) {
 	r := newRig(t)
 	s := made(r)

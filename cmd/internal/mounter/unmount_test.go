@@ -112,8 +112,8 @@ func TestUnmountOfWhatIsInUse(t *testing.T) {
 	<-m.gone
 }
 
-// If another mount of the same file system exists, Unmount does not wait for the process, and the
-// line names that mount. That one then behaves like any mount at its end.
+// If another mount of the same file system exists, Unmount does not wait for the process, and its
+// error names that mount. The later Unmount of that mount waits.
 func TestUnmountOfOneOfTwo(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/twice")
 	s := m.serving(t, struct{}{})
@@ -139,7 +139,7 @@ func TestUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A mount of another type is left alone, and the line names its type.
+// A mount of another type is left alone, and the error names its type.
 func TestUnmountLeavesOtherMounts(t *testing.T) {
 	m := mountFUSE(t, "fuse.other", "srv:/other")
 	for _, lazy := range []bool{false, true} {

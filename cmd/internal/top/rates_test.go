@@ -89,7 +89,7 @@ func sample(t *testing.T) *Report {
 	return now.since(before, "server:9049")
 }
 
-// wantJSON is that report.
+// wantJSON is the report of sample.
 const wantJSON = `{
  "server": "server:9049",
  "version": "v1.2",

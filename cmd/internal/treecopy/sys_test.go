@@ -175,7 +175,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestMknodMakesItsKind: each type that mknod(2) makes, and EINVAL for others.
+// TestMknodMakesItsKind: the types of mknod(2) are made; others fail with EINVAL.
 func TestMknodMakesItsKind(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	d, err := openLocalDir(unix.AT_FDCWD, t.TempDir(), 0, "DIR")

@@ -82,8 +82,8 @@ func changeAll(t *testing.T, c *nfsclient.Client) {
 	}
 }
 
-// TestServeAudit: all changes over TCP and RDMA, in files that are replaced by reload and by
-// SIGHUP, without an exports file.
+// TestServeAudit: all changes over TCP and RDMA are recorded. Reload and SIGHUP replace the file,
+// without an exports file too.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp, rdma := filepath.Join(dir, "audit"), filepath.Join(dir, "control"), freePort(t), freePort(t)

@@ -1,5 +1,5 @@
-// The dashboard and the alerts in deploy: every figure, label and status that they name is one of a
-// running server.
+// The dashboard and the alerts in deploy: a running server has every figure, label and status named
+// there.
 
 package program
 

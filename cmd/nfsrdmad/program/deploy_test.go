@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// An instruction is one of a Containerfile, with its words.
+// An instruction is a line of a Containerfile, with its words.
 type instruction struct {
 	name string
 	args []string
@@ -117,7 +117,7 @@ func TestContainer(t *testing.T) {
 			}
 		}
 	}
-	program := "/run/nfsrdmad.test" // which others can reach
+	program := "/run/nfsrdmad.test" // other users can reach it
 	copyFile(t, os.Args[0], program)
 	cmd := exec.Command("setpriv", "--reuid="+user[0], "--regid="+user[1], "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
 		program, "-test.run=^TestServeChild$")

@@ -20,7 +20,7 @@ const drainPoll = 250 * time.Millisecond
 // A drainReport is the answer to drain and undrain.
 type drainReport struct {
 	Draining    bool `json:"draining"`    // new clients are refused
-	Connections int  `json:"connections"` // that are left
+	Connections int  `json:"connections"` // remaining connections
 }
 
 func newDrain(k *Kind) *cobra.Command {

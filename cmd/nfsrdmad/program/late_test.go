@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// TestServeBesideHungDirectory: the others are served, and it is once it answers.
+// TestServeBesideHungDirectory: the other export is served meanwhile, and this one once its
+// directory answers.
 func TestServeBesideHungDirectory(t *testing.T) {
 	defer func(wait time.Duration) { newFS, openWait = osfs.New, wait }(openWait)
 	hung, ok := t.TempDir(), t.TempDir()

@@ -297,7 +297,7 @@ func TestReloadWithoutServer(t *testing.T) {
 	}
 }
 
-// TestGrammarPage: the page is there, and its example is one.
+// TestGrammarPage: the page on the grammar is installed, and its example is valid.
 func TestGrammarPage(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := run(context.Background(), "man", dir); err != nil {

@@ -383,7 +383,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestNoServer: one line with the remedy.
+// TestNoServer: without a server the error is one line with the remedy.
 func TestNoServer(t *testing.T) {
 	for _, command := range []string{"status", "clients", "locks", "exports", "drain"} {
 		_, err := run(context.Background(), command, "--control", filepath.Join(t.TempDir(), "none"))

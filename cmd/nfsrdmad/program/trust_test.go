@@ -76,7 +76,8 @@ func TestHandleKey(t *testing.T) {
 	}
 }
 
-// TestTrustIsTold: one line about callers' rights, and a warning if other machines can call.
+// TestTrustIsTold: the server prints one line about callers' rights, and a warning if other
+// machines can call.
 func TestTrustIsTold(t *testing.T) {
 	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	there := &nfsserver.Service{RDMAAddr: &net.TCPAddr{IP: net.IPv6unspecified}}

@@ -24,8 +24,8 @@ func sharedBy(t *testing.T, pid int) (list []string) {
 	return list
 }
 
-// TestPostgresLeavesNoSharedMemory: neither a cluster that runs until the test ends, nor one that
-// was killed and started again.
+// TestPostgresLeavesNoSharedMemory: none remains of a cluster running at the end of the test, or of
+// one killed and started again.
 func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	var pids []int
 	t.Run("cluster", func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestPostedTogetherLeavesTogether(t *testing.T) {
 			wr, length = rnic.SendWR{Op: op, SGL: [][]byte{make([]byte, 128)}}, 152
 		}
 		o.SetMSS(s.end.mss)
-		for range 3 { // and so do later ones
+		for range 3 { // later batches are like the first
 			w.Cork()
 			for range n / 4 {
 				post(t, s.qp, wr)

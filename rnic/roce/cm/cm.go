@@ -36,8 +36,8 @@ type Config struct {
 	// (default 60 s).
 	Patience  Instant
 	Waiting   Instant // the longest delay that a peer's MRA can impose (default 120 s)
-	HalfOpen  int     // most half-open connections, unless Bound sets it (default 256),
-	PerSource int     // and from one source (default 64)
+	HalfOpen  int     // most half-open connections, unless Bound sets it (default 256)
+	PerSource int     // most half-open connections from one source, likewise (default 64)
 	TimeWaits int     // most connections in time-wait (default 4096)
 	Refusals  int     // most stateless answers in a second (default 1000)
 }
@@ -76,8 +76,8 @@ type CM struct {
 	timeWait     list.List // likewise
 	timers       timers
 	refusals     bucket
-	maxHalfOpen  int // limit of half-open connections,
-	maxPerSource int // and from one source; see Bound
+	maxHalfOpen  int // limit of half-open connections; see Bound
+	maxPerSource int // limit of those from one source; see Bound
 
 	events   []Event
 	sends    []Datagram

@@ -96,7 +96,7 @@ func TestFloodOfManySources(t *testing.T) {
 		must.Succeed(t, a.cm.Confirm(now, ka, nil))
 		b.hears(now, a, a.says(mad.AttrRTU), Accepted)
 		flood(3200, 5000)
-		for b.cm.halfOpen.Len() > 0 { // and all the time afterwards
+		for b.cm.halfOpen.Len() > 0 { // until all half-open connections have expired
 			now, _ = b.cm.NextDeadline()
 			b.cm.Advance(now)
 			b.serve(now, n)

@@ -18,8 +18,8 @@ import (
 type creditLimit struct {
 	obeyed       bool // acknowledges carry credits; false after one without credits
 	ssn, lsn     uint32
-	overdraft    bool   // the last message that needs a receive went without credit,
-	overdraftPSN uint32 // and that message begins with this PSN
+	overdraft    bool   // the last message that needs a receive went without credit
+	overdraftPSN uint32 // first PSN of that message
 }
 
 // needsReceive reports whether a work request consumes a receive at the peer.

@@ -34,8 +34,8 @@ type workload struct {
 	sinkMem      []byte
 	counter      []byte
 	ctrMR        *rnic.MR
-	atomics      uint64 // requested atomics, each adding one,
-	added        uint64 // and completed ones
+	atomics      uint64 // requested atomics, each adding one
+	added        uint64 // completed atomics
 	flushed      bool
 	bufs         [][]byte
 	wrote        int // the peer's slots written, in order

@@ -286,7 +286,7 @@ func FuzzLog(f *testing.F) {
 		if err := table.load(append(append(append([]byte{}, magic...), make([]byte, secretSize)...), b...)); err != nil {
 			t.Fatalf("load: %v", err)
 		}
-		for len(b) > 0 { // and each payload without its sum
+		for len(b) > 0 { // each payload again, without its sum
 			size := min(len(b), 1+idSize+int(b[0]))
 			if size > idSize {
 				table.apply(b[:size])
