@@ -38,10 +38,10 @@ type broadcastSocket interface {
 }
 
 // Call sends the call, and decodes each successful reply into res. Then it calls each with the
-// server's address and port, once for each server, on its own goroutine. It ends without an error
-// when each returns false, or when ctx ends, so ctx needs a deadline. Errors of servers, and
-// replies that do not decode, are ignored, because other servers may have the program. Call fails
-// if the call can be sent to none of the addresses.
+// server's address and port, once for each server, on the caller's goroutine. Call ends without an
+// error when each returns false, or when ctx ends, so ctx needs a deadline. It ignores servers'
+// errors, and replies that do not decode, because other servers may have the program. Call fails if
+// the call can be sent to none of the addresses.
 //
 // Anyone may send a reply, under any address.
 func (b *Broadcast) Call(ctx context.Context, p *Proc, args xdr.Marshaler, res xdr.Unmarshaler, each func(from netip.AddrPort) (more bool)) error {
@@ -70,7 +70,7 @@ func (b *Broadcast) call(ctx context.Context, pc broadcastSocket, p *Proc, args 
 		if err := pc.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return err
 		}
-		// Check ctx first, because the deadline above may have replaced the one for its end.
+		// Check ctx first: the deadline above may have replaced the one set when ctx ended.
 		for ctx.Err() == nil {
 			n, from, err := pc.ReadFromUDPAddrPort(buf)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -105,7 +105,7 @@ func (b *Broadcast) encode(xid uint32, p *Proc, args xdr.Marshaler) ([]byte, err
 	return appendMessage(nil, e), nil
 }
 
-// send sends the call to all addresses. It fails if it fails for all.
+// send sends the call to all addresses. It fails if no address can be sent to.
 func (b *Broadcast) send(pc broadcastSocket, call []byte) (err error) {
 	sent := false
 	for _, to := range b.To {
@@ -129,7 +129,7 @@ type broadcastCall struct {
 	seen map[netip.AddrPort]bool // sources of accepted replies
 }
 
-// takes reports whether b is the first successful reply of a server, and decodes it.
+// takes reports whether b is a server's first successful reply, and decodes it.
 func (x *broadcastCall) takes(b []byte, from netip.AddrPort) bool {
 	if len(b) < 8 || binary.BigEndian.Uint32(b) != x.xid || x.seen[from] || len(x.seen) >= maxAnswers {
 		return false

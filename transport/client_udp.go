@@ -72,8 +72,8 @@ func (c *Client) resendAfter(try int) time.Duration {
 	return min(c.cfg.Resend<<min(try, 16), max(c.cfg.RetryTimeout, c.cfg.Resend))
 }
 
-// lostDatagram is lost for errors that leave the socket usable. again: handled is the result, nil
-// for a retransmission.
+// lostDatagram is lost for the errors of UDP that leave the socket usable. It returns the result of
+// lost; again is false for other errors.
 func (c *Client) lostDatagram(ctx context.Context, err error, try int) (handled error, again bool) {
 	var unreachable *unreachableError
 	switch {
@@ -173,7 +173,8 @@ func (l *udpClientConn) deliver(rec *mem.Buffer, n int) bool {
 	return true
 }
 
-// icmpErrors are the errors for an earlier datagram that a router or the other host has refused.
+// icmpErrors are the errors for an earlier datagram that a router or the other host has refused, or
+// for one that the kernel refuses to send.
 var icmpErrors = []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN,
 	syscall.EACCES, syscall.EPERM, syscall.ENOPROTOOPT, syscall.ENONET}
 

@@ -109,8 +109,8 @@ type udpSocket struct {
 	ended    chan error // gets the error that ended receiving
 	done     chan struct{}
 
-	mu   sync.Mutex
-	from map[*Call]udpFrom // of calls in progress
+	mu   sync.Mutex        // guards from
+	from map[*Call]udpFrom // sources of the calls in progress
 }
 
 // A udpFrom is a call's source and size.
