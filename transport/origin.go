@@ -92,7 +92,9 @@ func (t *tcpConn) fate() fate {
 		half = fateClosed
 	}
 	replied := t.replied.Load()
-	if s := t.stream.Load(); s != nil && s.kernel != nil && half == fateClosed && !t.acknowledged() {
+	// A FIN can be forged. Of a client without close_notify the replies stay for their usual time,
+	// and no more is lost.
+	if s := t.stream.Load(); s != nil && half == fateClosed && (!s.notified() || s.kernel != nil && !t.acknowledged()) {
 		half = fateHalf
 	}
 	return tcpFate(t.nc, half, replied)

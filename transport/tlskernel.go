@@ -19,6 +19,7 @@ type kernelTLS interface {
 	io.ReadWriter
 	WriteBuffers(b *net.Buffers) (int64, error)
 	CloseWrite() error
+	Notified() bool // the peer's close_notify has been read
 }
 
 // A takeTLS moves a session into the kernel after its handshake. ktls.ErrUnsupported leaves it to

@@ -44,6 +44,8 @@ type tlsStream struct {
 	hands    *ktls.Handshake // set with toKernel
 	kernel   kernelTLS       // set by handshake: replaces conn and wire; nil: none
 
+	finished atomic.Bool // the peer's close_notify has been read; see notified
+
 	before uint64 // bytes sent in clear on the socket before the session; set by the user
 
 	// Owned by the writer.
@@ -60,8 +62,9 @@ type tlsWire struct {
 
 	// Owned by the reader.
 	in         []byte
-	start, end int // in[start:end] is unused input
-	left       int // bytes of the current record not yet passed on
+	start, end int  // in[start:end] is unused input
+	left       int  // bytes of the current record not yet passed on
+	ended      bool // the socket's input has ended
 	// ahead counts the input in this process not yet returned by Read.
 	ahead atomic.Int64
 
@@ -109,6 +112,9 @@ func (s *tlsStream) Read(b []byte) (int, error) {
 		return s.kernel.Read(b)
 	}
 	n, err := s.conn.Read(b)
+	if errors.Is(err, io.EOF) && !s.wire.ended { // else it comes from a FIN alone
+		s.finished.Store(true)
+	}
 	// A full b may leave bytes of the record in the tls.Conn, which does not report them. If it
 	// leaves none, ahead is too large by one until the next Read.
 	full := int64(0)
@@ -117,6 +123,15 @@ func (s *tlsStream) Read(b []byte) (int, error) {
 	}
 	s.wire.ahead.Store(full + int64(s.wire.end-s.wire.start))
 	return n, err
+}
+
+// notified reports whether the peer has ended the session by a close_notify. Anyone on the way can
+// forge a FIN, and a Read returns io.EOF after either.
+func (s *tlsStream) notified() bool {
+	if s.kernel != nil {
+		return s.kernel.Notified()
+	}
+	return s.finished.Load()
 }
 
 // buffered reports whether Read possibly returns bytes without the socket.
@@ -164,6 +179,7 @@ func (w *tlsWire) fill() error {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
+	w.ended = w.ended || errors.Is(err, io.EOF)
 	if errors.Is(err, io.EOF) && w.end > 0 {
 		err = io.ErrUnexpectedEOF
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 	"github.com/nfsrdma/nfsrdma/test/must"
+	"github.com/nfsrdma/nfsrdma/transport/internal/ktls"
 )
 
 // A tapConn keeps the written bytes. With a nonzero limit, the first, third, fifth … Write writes
@@ -283,6 +284,52 @@ func TestEndsAreNotified(t *testing.T) {
 	c.Close()
 	if err := <-ends; err != io.EOF {
 		t.Errorf("after the client's Close: %v, want %v", err, io.EOF)
+	}
+}
+
+// An unfinishedKernel is a softKernel that has met no close_notify.
+type unfinishedKernel struct{ softKernel }
+
+func (unfinishedKernel) Notified() bool { return false }
+
+// TestForgedFINKeepsReplies: a FIN alone, which anyone on the way can forge, does not remove
+// replies that the client may ask for again. After a close_notify they are removed.
+func TestForgedFINKeepsReplies(t *testing.T) {
+	for name, take := range map[string]takeTLS{
+		"here":          nil,
+		"in the kernel": func(h *ktls.Handshake) (kernelTLS, error) { return unfinishedKernel{softKernel{h.TLS}}, nil },
+	} {
+		for _, proper := range []bool{false, true} {
+			if proper && take != nil {
+				continue // the test's kernel never reports one
+			}
+			s, addr := tlsServer(t, testPKI().server)
+			s.take = take
+			dial := func() (*tls.Conn, *net.TCPConn) {
+				nc := raw(t, addr)
+				must.Succeed(t, probeTLS(nc))
+				cfg, _ := clientTLS(testPKI().client, addr, alpnSunRPC)
+				return tls.Client(nc, cfg), nc.(*net.TCPConn)
+			}
+			tc, nc := dial()
+			sendRaw(t, tc, callOf(7, tCount, 1))
+			first := resultRaw(t, tc)
+			server := onlyConn(s)
+			if proper {
+				must.Succeed(t, tc.CloseWrite())
+			}
+			must.Succeed(t, nc.CloseWrite())
+			<-server.ended
+			again, _ := dial()
+			sendRaw(t, again, callOf(7, tCount, 1))
+			want := first
+			if proper {
+				want++
+			}
+			if got := resultRaw(t, again); got != want {
+				t.Errorf("%s, close_notify %v: the repeated call gets %d, want %d", name, proper, got, want)
+			}
+		}
 	}
 }
 

@@ -52,8 +52,9 @@ type Conn struct {
 	readMu   sync.Mutex
 	receive  []byte // the peer's traffic secret
 	messages messages
-	controls int   // records without application data since the latest data
-	readErr  error // the end of the stream
+	finished atomic.Bool // the peer's close_notify has been read
+	controls int         // records without application data since the latest data
+	readErr  error       // the end of the stream
 
 	writeMu  sync.Mutex
 	send     []byte // our traffic secret
@@ -148,6 +149,7 @@ func (c *Conn) readAlert(b []byte) {
 	}
 	switch alert := tls.AlertError(b[1]); alert {
 	case alertCloseNotify:
+		c.finished.Store(true)
 		c.readErr = io.EOF
 	case alertUserCanceled: // close_notify follows
 	default:
@@ -248,6 +250,10 @@ func (c *Conn) beforeWrite() error {
 	c.send = secret
 	return nil
 }
+
+// Notified reports whether a Read has met the peer's close_notify. Without it io.EOF comes from a
+// FIN alone, which anyone on the way can forge.
+func (c *Conn) Notified() bool { return c.finished.Load() }
 
 // CloseWrite sends close_notify, and ends the writing direction.
 func (c *Conn) CloseWrite() error {

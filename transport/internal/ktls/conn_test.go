@@ -180,6 +180,23 @@ func TestCloseNotifyBothWays(t *testing.T) {
 	})
 }
 
+// TestNotified: a FIN alone is no proper end, though Read returns io.EOF as well.
+func TestNotified(t *testing.T) {
+	for _, proper := range []bool{false, true} {
+		p := connect(t, true)
+		if proper {
+			must.Succeed(t, p.peer.CloseWrite())
+		}
+		must.Succeed(t, p.wire.CloseWrite())
+		if _, err := p.ours.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("close_notify %v: Read: %v, want %v", proper, err, io.EOF)
+		}
+		if got := p.ours.Notified(); got != proper {
+			t.Errorf("close_notify %v: got %v", proper, got)
+		}
+	}
+}
+
 // No data follows close_notify.
 func TestWriteAfterCloseWrite(t *testing.T) {
 	p := connect(t, true)
