@@ -55,6 +55,7 @@ type ClientConfig struct {
 	TLS *tls.Config
 	// KernelTLS lets the Linux kernel encrypt and decrypt the sessions over TCP, if it can.
 	KernelTLS bool
+	keyBytes  uint64 // of sessions; 0: the constant
 	// Dial makes connections over TCP and UDP instead of a net.Dialer and ReservedPort; DialRDMA
 	// uses its device's Dial. It may be nil. Over UDP each Write and Read of the connection MUST
 	// carry one datagram.
@@ -210,6 +211,9 @@ func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, dea
 	if c.closing.Err() != nil {
 		return ErrClosed
 	}
+	if lost.err == errWorn { //nolint:errorlint // exchange makes it
+		return nil // before anything was sent
+	}
 	if (c.cfg.MaxRetries != 0 && try >= c.cfg.MaxRetries) || passed(deadline) {
 		return c.connectError(lost.err)
 	}
@@ -247,8 +251,18 @@ func (c *Client) discard(l clientConn, why error) {
 		} else {
 			c.delay = 0
 		}
-		c.wg.Go(func() { l.close(why) })
+		c.wg.Go(func() { c.finish(l, why) })
 	}
+}
+
+// finish closes a connection. One with a worn key first gets the replies to its calls.
+func (c *Client) finish(l clientConn, why error) {
+	if t, ok := l.(*tcpClientConn); ok && why == errWorn { //nolint:errorlint // exchange makes it
+		stop := context.AfterFunc(c.closing, func() { t.abandon(ErrClosed) })
+		t.awaitReplies()
+		stop()
+	}
+	l.close(why)
 }
 
 // awaitDial waits for the end of a connection attempt.

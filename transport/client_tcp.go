@@ -79,6 +79,7 @@ type tcpClientConn struct {
 	out     []*outCall          // calls not being written yet
 	writer  *outCall            // the call whose goroutine writes; nil: none
 	err     error               // why the connection has ended
+	retired bool                // no further call begins; wrote signals the last reply
 
 	// Owned by the writer; the fields pass to the next writer under mu.
 	gather gatherList
@@ -134,6 +135,24 @@ func (l *tcpClientConn) end(err error) {
 		k.tcp.ready <- struct{}{}
 	}
 	clear(l.pending)
+	l.wrote.Broadcast()
+}
+
+// settle removes a call that awaits no reply any more. The caller holds mu.
+func (l *tcpClientConn) settle(xid uint32) {
+	delete(l.pending, xid)
+	if l.retired && len(l.pending) == 0 {
+		l.wrote.Broadcast()
+	}
+}
+
+// awaitReplies waits until no call awaits a reply.
+func (l *tcpClientConn) awaitReplies() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > 0 {
+		l.wrote.Wait()
+	}
 }
 
 // receiveLoop passes each reply to its call.
@@ -156,7 +175,7 @@ func (l *tcpClientConn) receiveLoop() {
 			rec.Put()
 			continue
 		}
-		delete(l.pending, xid)
+		l.settle(xid)
 		k.tcp.rec = rec
 		l.mu.Unlock()
 		k.tcp.ready <- struct{}{}
@@ -190,6 +209,11 @@ func (l *tcpClientConn) exchange(ctx context.Context, k *outCall) error {
 	if l.err != nil {
 		l.mu.Unlock()
 		return l.err
+	}
+	if s, ok := l.rw.(*tlsStream); ok && s.worn() {
+		l.retired = true
+		l.mu.Unlock()
+		return &lostError{errWorn}
 	}
 	l.pending[k.xid] = k
 	l.out = append(l.out, k)
@@ -239,7 +263,7 @@ func (l *tcpClientConn) await(ctx context.Context, k *outCall) (err error) {
 func (l *tcpClientConn) withdraw(k *outCall) bool {
 	l.mu.Lock()
 	_, waits := l.pending[k.xid]
-	delete(l.pending, k.xid)
+	l.settle(k.xid)
 	l.mu.Unlock()
 	if !waits { // another goroutine is about to send to ready
 		<-k.tcp.ready

@@ -76,6 +76,10 @@ const (
 	arenaSize  = 32 << 10
 )
 
+// keyBytes is the limit for one key of AES-GCM, in bytes on the wire: 2^24 full records. RFC 8446
+// §5.5 permits 2^24.5.
+const keyBytes = 1 << 38
+
 // Repeated calls.
 const (
 	drcBytes     = 16 << 20 // for entries: replies, and drcEntrySize for each

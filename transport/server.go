@@ -107,6 +107,7 @@ type Server struct {
 	dispatcher
 	owners    owners
 	secured   tlsCounts
+	keyBytes  uint64        // of sessions; 0: the constant
 	take      takeTLS       // nil: sessions stay in this process
 	stuckWait time.Duration // stuckWait, except in tests
 

@@ -52,7 +52,8 @@ type rdmaConn struct {
 	calls  gate
 	work   connQueues
 	remote net.Addr
-	tcp    net.Conn // nil: not over TCP
+	tcp    net.Conn   // nil: not over TCP
+	stream *tlsStream // nil: in clear
 	peer   peer
 	used   usage
 
@@ -153,6 +154,10 @@ func (r *rdmaConn) ServeRPC(req *rpcrdma.Request) (leads bool) {
 		r.drop(c)
 		return true
 	}
+	if r.stream != nil && r.stream.worn() {
+		r.draining.Store(true)
+		go r.retire() // which awaits this call as well
+	}
 	// RDMA Read has placed the items, and the Request owns them until Reply or Drop.
 	c.args.Reset(req.Msg.Stream, req.Msg.Items)
 	c.res.Reset(req.Scratch())
@@ -226,6 +231,12 @@ func (r *rdmaConn) fate() fate {
 func (r *rdmaConn) drain() {
 	r.draining.Store(true)
 	r.calls.drain()
+}
+
+// retire ends the connection after the replies to its calls.
+func (r *rdmaConn) retire() {
+	r.drain()
+	r.close()
 }
 
 func (r *rdmaConn) close() {

@@ -255,6 +255,9 @@ func (t *tcpConn) beforeRead(inside bool) error {
 		t.half = true
 		t.nc.SetReadDeadline(time.Now().Add(t.srv.cfg.HalfTimeout))
 	}
+	if s := t.stream.Load(); s != nil && s.worn() {
+		t.draining.Store(true)
+	}
 	if t.draining.Load() {
 		return os.ErrDeadlineExceeded
 	}

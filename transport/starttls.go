@@ -4,6 +4,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -87,6 +88,7 @@ func (t *tcpConn) startTLS(probe []byte) error {
 	t.calls.drain()
 	cfg, hello := serverTLS(t.srv.cfg.TLS(), alpnSunRPC)
 	stream := newTLSStream(t.nc, cfg, serverEnd, t.srv.take)
+	stream.most = cmp.Or(t.srv.keyBytes, stream.most)
 	if err := t.handshake(probe, stream); err != nil {
 		why := hello.reason(err, stream)
 		t.srv.secured.fail(why)

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -106,6 +107,7 @@ func (cfg *ClientConfig) session(nc net.Conn, addr, alpn string) (*tlsStream, er
 		take = kernelTake
 	}
 	stream := newTLSStream(nc, strict, clientEnd, take)
+	stream.most = cmp.Or(cfg.keyBytes, stream.most)
 	if err := stream.handshake(); err != nil {
 		return nil, clientTLSError(err)
 	}

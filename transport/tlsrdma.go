@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -76,6 +77,7 @@ func (s *Server) inboundRDMA(nc net.Conn) (net.Conn, error) {
 	}
 	cfg, hello := serverTLS(s.cfg.TLS(), alpnRDMA)
 	stream := newTLSStream(nc, cfg, serverEnd, nil)
+	stream.most = cmp.Or(s.keyBytes, stream.most)
 	if err := stream.handshakeRDMA(); err != nil {
 		why := hello.reason(err, stream)
 		s.secured.fail(why)
@@ -146,10 +148,11 @@ func (c *prefixConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// overTLS returns the socket of a request's connection, and sets the channel of one over TLS.
+// overTLS returns the socket of a request's connection. It sets channel and stream of one over TLS.
 func (r *rdmaConn) overTLS(nc net.Conn) net.Conn {
 	if c, ok := nc.(*tlsConn); ok {
 		r.peer.secure.Store(&c.channel)
+		r.stream = c.tlsStream
 		return c.raw
 	}
 	return nc

@@ -44,6 +44,7 @@ type tlsStream struct {
 	hands    *ktls.Handshake // set with toKernel
 	kernel   kernelTLS       // set by handshake: replaces conn and wire; nil: none
 
+	most     uint64      // bytes that one key may encrypt; see worn
 	finished atomic.Bool // the peer's close_notify has been read; see notified
 
 	before uint64 // bytes sent in clear on the socket before the session; set by the user
@@ -57,6 +58,7 @@ type tlsStream struct {
 type tlsWire struct {
 	net.Conn               // the socket
 	sealed   atomic.Uint64 // bytes of records written, with the handshake
+	opened   atomic.Uint64 // bytes read from the socket
 	through  bool          // during the handshake: written bytes go directly to the socket
 	exact    bool          // with through: nothing is read ahead, because the kernel may take over
 
@@ -77,7 +79,7 @@ type tlsWire struct {
 // newTLSStream returns a stream before its handshake. take is nil if the session must not move into
 // the kernel.
 func newTLSStream(raw net.Conn, cfg *tls.Config, end tlsEnd, take takeTLS) *tlsStream {
-	s := &tlsStream{toKernel: take, wire: tlsWire{Conn: raw, through: true}}
+	s := &tlsStream{toKernel: take, most: keyBytes, wire: tlsWire{Conn: raw, through: true}}
 	if take != nil {
 		s.wire.exact = true
 		s.hands = end.kernel(&s.wire, cfg)
@@ -109,7 +111,9 @@ func (s *tlsStream) handshake() error {
 // Read reads from at most one record. An expired deadline loses no bytes.
 func (s *tlsStream) Read(b []byte) (int, error) {
 	if s.kernel != nil {
-		return s.kernel.Read(b)
+		n, err := s.kernel.Read(b)
+		s.wire.opened.Add(uint64(n))
+		return n, err
 	}
 	n, err := s.conn.Read(b)
 	if errors.Is(err, io.EOF) && !s.wire.ended { // else it comes from a FIN alone
@@ -133,6 +137,16 @@ func (s *tlsStream) notified() bool {
 	}
 	return s.finished.Load()
 }
+
+// worn reports whether a key of either direction has encrypted as much as one key may. Nothing here
+// begins a KeyUpdate: crypto/tls cannot, and Linux follows one only since 6.14. So the connection
+// ends after the replies to its calls, and the client makes another.
+func (s *tlsStream) worn() bool {
+	return s.wire.sealed.Load() >= s.most || s.wire.opened.Load() >= s.most
+}
+
+// errWorn ends a connection with a worn key.
+var errWorn = errors.New("rpc: the TLS session's key has encrypted enough")
 
 // buffered reports whether Read possibly returns bytes without the socket.
 func (s *tlsStream) buffered() bool {
@@ -173,6 +187,7 @@ func (w *tlsWire) fill() error {
 	w.end = copy(w.in, w.in[w.start:w.end])
 	w.start = 0
 	n, err := w.Conn.Read(w.in[w.end:])
+	w.opened.Add(uint64(n))
 	if w.end += n; n > 0 {
 		return nil
 	}
@@ -243,7 +258,9 @@ func (s *tlsStream) flush() (n int64, err error) {
 // bufs, continues. The caller is the only writer.
 func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
 	if s.kernel != nil {
-		return s.kernel.WriteBuffers(bufs)
+		n, err := s.kernel.WriteBuffers(bufs)
+		s.wire.sealed.Add(uint64(wireSize(int(n))))
+		return n, err
 	}
 	for {
 		for sealed := 0; sealed < tlsBatch && len(*bufs) > 0; {
@@ -264,7 +281,9 @@ func (s *tlsStream) writeBuffers(bufs *net.Buffers) (n int64, err error) {
 // written again. After an expired deadline another Write sends the sealed bytes first.
 func (s *tlsStream) Write(b []byte) (int, error) {
 	if s.kernel != nil {
-		return s.kernel.Write(b)
+		n, err := s.kernel.Write(b)
+		s.wire.sealed.Add(uint64(wireSize(n)))
+		return n, err
 	}
 	for rest := b; ; {
 		n := min(len(rest), tlsBatch)
