@@ -99,7 +99,7 @@ type checkup struct {
 	nfs       *nfsclient.Client // FSINFO
 	rtmax     int               // FSINFO
 	wtmax     int
-	demand    transport.XprtSec // FSINFO: of the export, if the connection has less
+	demand    transport.XprtSec // FSINFO: the protection that the export needs; XprtNone: the connection has it
 	refused   bool              // FSINFO: the server refuses the call
 	trusted   bool              // FSINFO: this system trusts the server's certificate
 	rootAttr  nfs3.Fattr        // identity

@@ -72,7 +72,8 @@ func (c *checker) fail(p syntax.Pos, format string, args ...any) {
 	}
 }
 
-// define declares the types' names. A typedef that repeats its own name, as C has it, is nothing.
+// define declares the types' names. A typedef for the name that it defines, as C allows, declares
+// nothing.
 func (c *checker) define(f *syntax.File) {
 	for _, d := range f.Types {
 		x := d.Name.Text

@@ -13,13 +13,14 @@ import (
 type constant struct {
 	name  syntax.Name
 	value syntax.Value
-	// base and plus are the value for a member without one: the member before it, plus one.
+	// base is the member before this one, if this one has no value of its own: num is then one
+	// more than base's.
 	base  *constant
 	goRef string // its name in Go
 	enum  string // its enum, in the file
 	text  bool
 	rpc   bool // a version's or a procedure's number
-	state int  // 0, 1 while it is computed, 2
+	state int  // 0: num is unknown; 1: it is being computed; 2: it is set
 	num   syntax.Number
 }
 

@@ -12,7 +12,7 @@ type Limit struct {
 	Most   uint64 // what the field can add
 }
 
-// limit sets the limit at a procedure with a result, and the constant part, MaxReply.
+// limit sets Limit for a procedure with the mark reply-limit, and MaxReply to the constant part.
 func (c *checker) limit(q *Proc) {
 	mark := q.limit
 	if mark == nil {

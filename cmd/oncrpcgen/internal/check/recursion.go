@@ -80,7 +80,8 @@ func (g *tarjan) visit(t *Type) {
 func (t *Type) isBytes() bool { return t.Kind == Opaque }
 func (t *Type) isItem() bool  { return t.Kind == Opaque && t.Item }
 
-// within reports whether a type, which may have no name, has bytes or types that are set.
+// within reports whether is holds for t, or for a type within it. set has the named types for which
+// this is so.
 func (t *Type) within(set map[*Type]bool, is func(*Type) bool) (found bool) {
 	if t = t.Under(); t.Name != "" {
 		return set[t]

@@ -89,7 +89,7 @@ func (t *Type) each(f func(*Type)) {
 	}
 }
 
-// measure computes a type's sizes, but Max, once. A type within itself has no size.
+// measure computes a type's sizes, except Max, once. A type within itself is an error.
 func (c *checker) measure(t *Type) {
 	if t.state == 1 {
 		c.fail(t.Pos, "%s contains itself: use a pointer", t.X)
@@ -232,8 +232,8 @@ func (t *Type) arms() []Case {
 // box makes a union's large arms pointers.
 func box(t *Type) { t.Boxed = true }
 
-// boxElements makes arms pointers within types whose values can be many in a message, if the
-// values are large for their bytes.
+// boxElements makes union arms pointers within a list's elements, if the elements take many times
+// their bytes on the wire. It also gives a slice without a limit its limit.
 func (c *checker) boxElements(t *Type) {
 	t.each(func(u *Type) {
 		if u.Kind != Slice && u.Kind != List && u.Kind != Optional {

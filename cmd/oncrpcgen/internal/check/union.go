@@ -48,7 +48,7 @@ func (c *checker) union(t *Type, u *syntax.Union, owner string) {
 	}
 }
 
-// legal reports whether a union can have n.
+// legal reports whether the switch's type has the value n.
 func (c *checker) legal(on *Type, n int64) bool {
 	switch on.Kind {
 	case Bool:

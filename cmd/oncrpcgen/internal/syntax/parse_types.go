@@ -83,7 +83,7 @@ func (p *parser) spec() Spec {
 	return s
 }
 
-// integer reads an integer's word; without one it is otherwise.
+// integer reads the word for an integer type and returns it, or otherwise if there is none.
 func (p *parser) integer(otherwise string) string {
 	t := p.peek()
 	if t.kind == ident {

@@ -138,8 +138,7 @@ func (p *parser) noted(start int) Note {
 	return n
 }
 
-// tailOf returns the comments at the first and the last token from start on: those at a body's
-// opening bracket, and at its end.
+// ends returns the comments before the token at start, and those after the last token taken.
 func (p *parser) ends(start int) Note {
 	n := Note{Doc: p.tokens[start].doc}
 	if p.at > start {

@@ -127,7 +127,7 @@ func runSize(run []*check.Field) (n uint64) {
 	return n
 }
 
-// encodeRun writes several fields in one step; apart: in a block, beside others.
+// encodeRun writes several fields in one step; apart: in a block, because there are other runs.
 func (w *writer) encodeRun(run []*check.Field, apart bool) {
 	if apart {
 		w.p("{")
