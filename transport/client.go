@@ -193,8 +193,8 @@ var errHungUp = errors.New("the server closed the connection")
 // first: the call itself may make connections fail that other calls need.
 func (c *Client) lost(ctx context.Context, l clientConn, err error, try int, deadline time.Time) error {
 	if c.udp {
-		if over, again := c.lostDatagram(ctx, err, try); again {
-			return over
+		if result, ok := c.lostDatagram(ctx, err, try); ok {
+			return result
 		}
 	}
 	// Check before errNoAnswer, which a lostError for a silent server wraps.

@@ -73,8 +73,8 @@ func (c *Client) resendAfter(try int) time.Duration {
 }
 
 // lostDatagram is lost for the errors of UDP that leave the socket usable. It returns the result of
-// lost; again is false for other errors.
-func (c *Client) lostDatagram(ctx context.Context, err error, try int) (handled error, again bool) {
+// lost; ok is false for other errors.
+func (c *Client) lostDatagram(ctx context.Context, err error, try int) (result error, ok bool) {
 	var unreachable *unreachableError
 	switch {
 	case errors.As(err, &unreachable) && c.cfg.CallTimeout != Hard:

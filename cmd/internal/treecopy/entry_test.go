@@ -214,7 +214,7 @@ func TestRefused(t *testing.T) {
 		&os.PathError{Op: "open", Path: "p", Err: unix.EACCES}: true,
 	} {
 		if isPermissionError(err) != want {
-			t.Errorf("refused(%v) = %v", err, !want)
+			t.Errorf("isPermissionError(%v) = %v, want %v", err, !want, want)
 		}
 	}
 }
