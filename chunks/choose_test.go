@@ -42,8 +42,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestBadPosition: outside the stream, overlapping or not aligned (RFC 8166 §3.4.5 [R8166-061
-// R8166-064]).
+// TestBadPosition: Positions outside the stream, overlapping or not aligned are refused (RFC 8166
+// §3.4.5 [R8166-061 R8166-064]).
 func TestBadPosition(t *testing.T) {
 	conformance.Proves(t, "R8166-061", "R8166-064")
 	for _, c := range []struct {

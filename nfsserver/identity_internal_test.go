@@ -46,7 +46,7 @@ func TestGroupsOfMachine(t *testing.T) {
 	}
 }
 
-// TestGroupsOfUnknownUser: none, not even those returned with the error.
+// TestGroupsOfUnknownUser: an unknown user has no groups, not even those returned with the error.
 func TestGroupsOfUnknownUser(t *testing.T) {
 	table := groupTable{lookup: func(uint32) (uint32, []uint32, error) { return 5, []uint32{6}, errors.New("no such user") }}
 	w := Cred{UID: 1000, GID: 5, GIDs: []uint32{5, 6, 7}}

@@ -98,7 +98,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReplaceTakesRightsAway: at once, from existing connections.
+// TestReplaceTakesRightsAway: Replace takes rights away at once, from existing connections too.
 func TestReplaceTakesRightsAway(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(rw,insecure)")})
 	one, two := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user)

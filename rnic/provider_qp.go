@@ -28,7 +28,8 @@ func (q *ProviderQP) Find(hint *MR, s STag) *MR {
 	return q.dev.stags.lookup(s)
 }
 
-// Check reports whether this QP may use all n bytes at tagged offset to in the region under s.
+// Check returns MemOK if this QP may use all n bytes at tagged offset to in the region under s,
+// otherwise the fault.
 func (q *ProviderQP) Check(mr *MR, s STag, to uint64, n int, need Access) MemFault {
 	_, f := q.Borrow(mr, s, to, n, need)
 	if f == MemOK {

@@ -63,7 +63,8 @@ const (
 	// fatalMax is the number of recorded calls of all clients. 1024: a few hundred bytes each.
 	fatalMax = 1024
 
-	// fatalPerClient is the same for one address. 64: a client cannot displace those of others.
+	// fatalPerClient is the number of recorded calls from one address. 64: a client cannot displace
+	// those of others.
 	fatalPerClient = 64
 
 	// fatalLife is how long a call is recorded. 2 minutes: a requester replays at once.

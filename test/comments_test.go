@@ -84,7 +84,7 @@ func fileLines(src []byte) (all, comments int) {
 	return all, comments
 }
 
-// personal are words for persons. A goroutine, a function or a value is none.
+// personal are words for persons. A goroutine, a function or a value is not a person.
 var personal = regexp.MustCompile(`(?i)\b(who|whoever|whom|nobody|somebody|told|tells?)\b`)
 
 // persons are users and hosts in comments, the name of a user, and functions that a comment names.

@@ -154,7 +154,7 @@ func TestMechanismsAreWhereTheyAreSaidToBe(t *testing.T) {
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 7 { // not a row of a mechanism that stays
+		if len(cells) != 7 { // not a row of the table of kept mechanisms
 			continue
 		}
 		code := ""

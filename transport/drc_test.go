@@ -114,7 +114,7 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 	}
 }
 
-// TestNoOverlapInAnotherForm: the same for a running call (WRITE).
+// TestNoOverlapInAnotherForm: as the test above, for a running call (WRITE).
 func TestNoOverlapInAnotherForm(t *testing.T) {
 	const n = 4095
 	for i := range forms(0, tOverItem, n, 'a') {

@@ -54,7 +54,7 @@ func sloppy(runs *atomic.Int32, size int) *Program {
 	}}}}
 }
 
-// TestNoResultsOfBadArguments: GARBAGE_ARGS, regardless of the procedure's results.
+// TestNoResultsOfBadArguments: the reply is GARBAGE_ARGS, regardless of the procedure's results.
 func TestNoResultsOfBadArguments(t *testing.T) {
 	s := NewServer(ServerConfig{}, sloppy(new(atomic.Int32), 4))
 	defer s.Shutdown(context.Background())

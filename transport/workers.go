@@ -87,7 +87,8 @@ func (p *workerPool) share(c *Call, begun bool) shareResult {
 	return p.admit(c, begun)
 }
 
-// admit gives c a share of its lane, or queues it. The caller holds mu.
+// admit gives c a share of its lane, or queues it, or does neither if c would wait in vain. The
+// caller holds mu.
 func (p *workerPool) admit(c *Call, begun bool) shareResult {
 	l := p.queueOf(c.via.queues(), c.lane)
 	switch {

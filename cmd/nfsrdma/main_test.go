@@ -207,7 +207,8 @@ func TestHelpHasExamples(t *testing.T) {
 	}
 }
 
-// TestBenchReportsTheCRCInUse: the actual mode, if the server requires another than requested.
+// TestBenchReportsTheCRCInUse: bench reports the actual mode, if the server requires another than
+// requested.
 func TestBenchReportsTheCRCInUse(t *testing.T) {
 	rdma, _ := serve(t)
 	for asked, want := range map[string]string{"on": "on", "auto": "on", "off": "on"} {

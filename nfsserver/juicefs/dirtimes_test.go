@@ -126,7 +126,8 @@ func TestClocksDiffer(t *testing.T) {
 	})
 }
 
-// TestClockIsSetBack: the same for a volume in a directory, with the server's one clock.
+// TestClockIsSetBack: in a volume in a directory a change of names shows likewise, after the
+// server's own clock was set back.
 func TestClockIsSetBack(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

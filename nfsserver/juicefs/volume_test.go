@@ -300,7 +300,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// TestDirectory: a directory of the volume as the root.
+// TestDirectory: a directory of the volume can be the root.
 func TestDirectory(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)

@@ -79,7 +79,7 @@ func (f *FS) move(src *inode, fromName string, dst *inode, toName string, n *ino
 	dst.touchDir()
 }
 
-// replaceable reports whether old may give its name to n.
+// replaceable returns an error unless old can give its name to n.
 func replaceable(n, old *inode) error {
 	switch {
 	case n.dir != nil && old.dir == nil:

@@ -101,7 +101,8 @@ const (
 	// replies of a batch of small calls.
 	batchBytes = 64 << 10
 
-	// plainBytes is how much a plainLink copies at once. 64 KiB: one of the largest FPDUs.
+	// plainBytes is how much a plainLink copies at once. 64 KiB: about the longest FPDU
+	// (mpa.MaxFPDU).
 	plainBytes = 64 << 10
 
 	// earlyFlushTime is how long handlers of a batch post before the first replies leave. 20 µs:

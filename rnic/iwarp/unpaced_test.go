@@ -68,8 +68,8 @@ type farConn struct {
 
 func (c farConn) RemoteAddr() net.Addr { return c.remote }
 
-// TestConnectionsOfThisMachineAreNotPaced: connections dialed on loopback, and those accepted from
-// there. A connection from elsewhere has the congestion control of the listening socket.
+// TestConnectionsOfThisMachineAreNotPaced: neither dialed nor accepted connections on loopback are
+// paced. A connection from elsewhere has the congestion control of the listening socket.
 func TestConnectionsOfThisMachineAreNotPaced(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

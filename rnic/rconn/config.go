@@ -58,8 +58,9 @@ const (
 	// dataRecords is the number of pieces in flight until the provider has completed them.
 	dataRecords = 64
 
-	// controlRecords is the same for other messages. 32: the rules in flow.go allow five in flight,
-	// and the provider may complete them long after the peer has received them.
+	// controlRecords is the number of send-queue records for other messages. 32: the rules in
+	// flow.go allow five in flight, and the provider may complete them long after the peer has
+	// received them.
 	controlRecords = 32
 
 	// maxSetups is the number of connections in set-up, or waiting for Accept, at one listener.

@@ -120,7 +120,7 @@ func TestHTTP(t *testing.T) {
 	})
 }
 
-// answer returns the body of a request.
+// answer replies with the request's body.
 func answer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

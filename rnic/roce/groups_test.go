@@ -109,7 +109,7 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 	}
 }
 
-// TestMulticastLoopback: members at two loopback addresses.
+// TestMulticastLoopback: members at two loopback addresses get the group's datagrams.
 func TestMulticastLoopback(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
 	a, b := hosts(t)

@@ -32,7 +32,7 @@ func (w *slowWire) Send() (int, bool, error) {
 			w.unsent()
 		}
 		return 0, false, net.ErrClosed
-	case <-time.After(20 * time.Millisecond): // only the bug under test is faster
+	case <-time.After(20 * time.Millisecond): // with the bug under test the wire is closed earlier
 		w.sent.Store(true)
 		return w.Wire.Send()
 	}

@@ -84,8 +84,8 @@ func linkUp(t *testing.T, name string) {
 	}
 }
 
-// TestMulticastBetweenHosts: members on another host than the sender, over IPv4, IPv6, and
-// link-local addresses.
+// TestMulticastBetweenHosts: members on another host than the sender's get its datagrams, over
+// IPv4, IPv6 and link-local addresses.
 func TestMulticastBetweenHosts(t *testing.T) {
 	conformance.Proves(t, "IBU-182", "IBU-183")
 	here, there, inOther := twoHosts(t)

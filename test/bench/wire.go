@@ -52,7 +52,8 @@ func (b *bed) openWire() error {
 		inside+"ip link set bench1 txqueuelen "+wireQueue, inside+"ip addr add "+vethClient+"/24 dev bench1", inside+"ip link set bench1 up")
 }
 
-// delayBy makes netem delay the frames sent by an end, each with one segment.
+// delayBy makes netem delay the frames sent by an end, and makes the end send each segment in a
+// frame of its own.
 func delayBy(inside, dev string) error {
 	return commands(fmt.Sprintf("%stc qdisc add dev %s root netem delay %dus limit %s", inside, dev, wireDelay.Microseconds(), wireQueue),
 		inside+"ip link set dev "+dev+" gso_max_segs 1")

@@ -138,7 +138,7 @@ func join(fpdus []FPDU) ([]Message, error) {
 	return out, nil
 }
 
-// follows reports whether f is the next segment of m.
+// follows returns an error unless f is the next segment of m.
 func (m *Message) follows(f FPDU) error {
 	want := m.Header
 	want.Last = f.Header.Last

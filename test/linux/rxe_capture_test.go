@@ -263,7 +263,7 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 		// rxe ends the connection.
 		t.Logf("frame %d: rxe ends the connection for a Read that comes late", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKInvalidRequest:
-		// rxe at times begins a Write again at another PSN than before, after one of no bytes: its
+		// After an empty Write rxe sometimes begins the next Write again at another PSN, and its
 		// parts do not add up.
 		t.Logf("frame %d: a Write of rxe's does not add up", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess && f.data[answerPSN{h.DestQP, h.PSN}]:

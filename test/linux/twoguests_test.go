@@ -78,7 +78,7 @@ func (l *locking) run(line string) string {
 	return run(l.t, l.g, line)
 }
 
-// here returns a file of the guest's /share, as this machine has it.
+// here returns the path on this machine of a file in the guest's /share.
 func (p *process) here(path string) string {
 	if p.l.g == nil {
 		return path

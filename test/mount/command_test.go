@@ -129,7 +129,8 @@ func TestMountFails(t *testing.T) {
 	}
 }
 
-// A directory below the export is mounted as a kernel mount has it, and named by URL too.
+// A directory below the export can be mounted, as by the kernel's client, also with a URL as its
+// name.
 func TestMountBelowExport(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

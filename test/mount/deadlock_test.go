@@ -43,7 +43,7 @@ func lockerWorker(args []string) error {
 	return nil
 }
 
-// A lockerProcess is such a process.
+// A lockerProcess is a running lockerWorker.
 type lockerProcess struct {
 	t   *testing.T
 	cmd *exec.Cmd

@@ -298,7 +298,7 @@ func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	}
 }
 
-// monitorPort returns the port where servers report their restart, "" where there is none.
+// monitorPort returns the port where servers report their restart, "": none.
 func (r *lockRig) monitorPort(transport string) string {
 	for line := range strings.Lines(r.mapped()) {
 		if f := strings.Fields(line); len(f) > 3 && f[0] == "100024" && f[1] == "1" && f[2] == transport {

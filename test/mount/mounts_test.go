@@ -62,7 +62,7 @@ func unmount(t *testing.T, dir string) {
 	_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 }
 
-// mountLine returns a mount point's line in /proc/self/mountinfo, "" where there is none.
+// mountLine returns a mount point's line in /proc/self/mountinfo, "": none.
 func mountLine(dir string) string {
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	found := ""
@@ -114,7 +114,7 @@ func processOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// findProcess returns the process whose arguments serve a mount, 0 where there is none.
+// findProcess returns the process that serves a mount by its arguments; 0: none.
 func findProcess(dir string) int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

@@ -66,7 +66,7 @@ func mountTwins(t *testing.T, twins []*server, proto, options string) string {
 	return dir
 }
 
-// inUse returns a mount's current server, and -1 where it is none of them.
+// inUse returns the index of a mount's current server in twins; -1: another server.
 func inUse(t *testing.T, twins []*server, proto, dir string) int {
 	t.Helper()
 	at := figures(t, dir).Connections[0].Addr

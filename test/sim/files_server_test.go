@@ -36,7 +36,7 @@ type undo struct {
 	old []byte
 }
 
-// A server is the disk as one run of the server has it.
+// A server is one run of the server on the disk.
 type server struct {
 	*disk
 	wrote func(p []byte, off uint64) // adds to the trace

@@ -91,7 +91,7 @@ func TestStatForm(t *testing.T) {
 	}
 }
 
-// TestControlCharacters: written to a program with -c, and hidden from users.
+// TestControlCharacters: -c writes them unchanged, and the default format hides them.
 func TestControlCharacters(t *testing.T) {
 	r := newRig(t)
 	s := made(r)

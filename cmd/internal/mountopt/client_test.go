@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 func TestLists(t *testing.T) {
 	for _, c := range []struct {
 		lists []string
-		want  string // as formatted has it, or the beginning of an error
+		want  string // as formatted; or the beginning of an error
 	}{
 		{[]string{"ro", "rw"}, formatted(defaults())},
 		{[]string{"rw", "ro"}, formatted(defaults()) + ",ro"},

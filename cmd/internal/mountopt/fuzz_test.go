@@ -196,8 +196,8 @@ func TestOrderMattersForMountOptionsOnly(t *testing.T) {
 	}
 }
 
-// TestTheLastOfMountCounts: of the options of mount(8), in each order, as a plain reading of that
-// page has it. mount of util-linux 2.38 mounts a tmpfs with the same results.
+// TestTheLastOfMountCounts: the last of contradicting options of mount(8) wins, in each order, as
+// its manual page says. mount of util-linux 2.38 mounts a tmpfs with the same results.
 func TestTheLastOfMountCounts(t *testing.T) {
 	words := []string{"ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "user", "users", "owner", "group", "defaults", "nouser"}
 	for seed := range uint64(5000) {

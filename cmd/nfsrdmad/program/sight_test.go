@@ -351,7 +351,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// TestManyClients: 200 connections, one line each.
+// TestManyClients: the list has one line for each of 200 connections.
 func TestManyClients(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)
@@ -459,7 +459,7 @@ func TestDefaultSocket(t *testing.T) {
 	}
 }
 
-// TestUserCell: the most recent users of a client, and the number of others.
+// TestUserCell: the cell has a client's most recent users, and the number of others.
 func TestUserCell(t *testing.T) {
 	uid := func(n uint32) userReport { return userReport{UID: &n} }
 	for want, users := range map[string][]userReport{

@@ -20,7 +20,8 @@ const (
 	// copied payload. 24 KiB: a batch of small messages ends when it is used up.
 	batchScratch = 24 << 10
 
-	// smallScratch is the same for a batch of few FPDUs. 1 KiB: each stream keeps one.
+	// smallScratch is the scratch memory for a batch of few FPDUs, in bytes. 1 KiB: each stream
+	// keeps one.
 	smallScratch = 1 << 10
 
 	// fpduScratch is the most scratch memory that an FPDU needs besides copied payload. 64: length,

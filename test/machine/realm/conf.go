@@ -75,5 +75,5 @@ func (r *Realm) kdcConf() string {
 		strings.Join(keys, " "), r.log, r.file("kadmin.log"))
 }
 
-// seconds returns a duration as the configuration files have it.
+// seconds returns a duration in the form of the configuration files.
 func seconds(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds())) }

@@ -235,8 +235,7 @@ func (p *parser) version() *Version {
 	return v
 }
 
-// proc reads a procedure. Its argument and its result can be a string without limit, as rpcgen has
-// it.
+// proc reads a procedure. Its argument and its result can be a string without limit, as for rpcgen.
 func (p *parser) proc() *Proc {
 	start := p.at
 	q := &Proc{}

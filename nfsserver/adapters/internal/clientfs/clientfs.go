@@ -24,7 +24,7 @@ type FS struct {
 // New returns an export's FS. ctx bounds all calls.
 func New(ctx context.Context, export *nfsclient.FS) *FS { return &FS{export: export, ctx: ctx} }
 
-// osError returns an error as package os has it: *fs.PathError with a syscall.Errno.
+// osError returns an error in the form of package os: *fs.PathError with a syscall.Errno.
 func osError(err error) error {
 	var refused *nfsclient.StatusError
 	if !errors.As(err, &refused) {
