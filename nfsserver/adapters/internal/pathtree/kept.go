@@ -15,11 +15,11 @@ type Kept struct {
 	Mask           uint8 // which of the next fields are set
 	Mode, UID, GID uint32
 	Atime, Mtime   int64
-	// TreeMtime is the tree's time when Mtime was set: Mtime ends with it.
+	// TreeMtime is the tree's mtime when Mtime was set. Mtime holds until the tree's changes.
 	TreeMtime int64
 
 	// In memory only. MtimeMin and CtimeMin are the last changes by this process. Type is the
-	// object's type when it was found, as the caller counts them; 0: unknown.
+	// object's type when it was found, in the caller's numbers; 0: unknown.
 	MtimeMin, CtimeMin int64
 	Type               uint32
 }

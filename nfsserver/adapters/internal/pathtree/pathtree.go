@@ -35,7 +35,7 @@ type Options struct {
 	Max int
 }
 
-// A Table maps identities to paths. Its methods may be called at once.
+// A Table maps identities to paths. Its methods may be called concurrently.
 type Table struct {
 	// Set once.
 	secret []byte

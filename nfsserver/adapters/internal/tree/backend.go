@@ -44,7 +44,7 @@ type Backend interface {
 	Sync(path string) error
 }
 
-// A File is an open file. Its methods may be called at once unless Alone reports true.
+// A File is an open file. Its methods may be called concurrently unless Alone returns true.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -80,7 +80,7 @@ func unsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EROFS)
 }
 
-// absent reports whether nothing has a path.
+// absent reports whether an error means that no object has the path.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

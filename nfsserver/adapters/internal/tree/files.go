@@ -51,7 +51,7 @@ func (s *files) use(id pathtree.ID, write bool, open func() (File, error)) (*ope
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.open[id]; old != nil && old.write && !write {
-		old.users++ // another call has opened it for more
+		old.users++ // meanwhile another call has opened it for writing, too
 		s.lose(f.Close())
 		return old, nil
 	} else if old != nil {
