@@ -38,6 +38,8 @@ type enctype struct {
 	sha2    bool
 	newHash func() hash.Hash
 	states  sync.Pool // *macState without a key
+	probe   sync.Once // sets shortOK
+	shortOK bool      // see shortWorks
 }
 
 // enctypes are in the order of MIT's default preference.
