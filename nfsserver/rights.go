@@ -30,7 +30,7 @@ type rights struct {
 	security    exports.Security // demands on the client's calls
 	flavors     []flavorRights   // with sec=: in the rule's order
 	wrongCert   bool             // the rule refuses the client's certificate
-	uncertified *rights          // these rights with wrongCert; nil: the rule accepts all certificates
+	uncertified *rights          // these with wrongCert; nil: the rule accepts all certificates
 }
 
 // openRights returns the rights of all clients in an export without rules.

@@ -11,7 +11,7 @@ import (
 )
 
 // Calls that arrive during a sync share the next one, and its error. It includes attributes if one
-// of them needs that.
+// of these calls needs that.
 func TestSyncsAreShared(t *testing.T) {
 	var tab syncTable
 	key := Ref{n: 20}

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// debianFiles returns Debian's files, and one that includes the file which another needs.
+// debianFiles returns Debian's .x files. nis_callback.x needs nis.x, so a file in dir that includes
+// both replaces it.
 func debianFiles(t *testing.T, dir string) []string {
 	var files []string
 	for _, folder := range []string{"/usr/include/rpcsvc", "/usr/include/tirpc/rpc", "/usr/include/tirpc/rpcsvc"} {

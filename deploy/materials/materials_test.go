@@ -92,7 +92,7 @@ func TestNotices(t *testing.T) {
 	if err != nil {
 		t.Fatalf("buildinfo.ReadFile: %v", err)
 	}
-	// This test has no modules in it; this one is in the programs.
+	// The test binary has no modules. The programs have this one.
 	info.Deps = []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v1.10.2"}}
 	file := filepath.Join(t.TempDir(), "NOTICES")
 	if err := writeNotices(file, info); err != nil {

@@ -173,7 +173,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := begin()
-		for n := range uint32(6) { // one of them has a foreign change with it
+		for n := range uint32(6) { // any of them may hide a foreign change
 			if own(o, 2+n, nil) {
 				t.Fatalf("change %d counts as foreign, want own", n)
 			}

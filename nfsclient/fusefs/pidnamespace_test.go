@@ -45,7 +45,7 @@ func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m.say("go")
 }
 
-// A process with another group than its user's login gets none of its groups.
+// A process whose group is not the login group of its user gets none of the login's groups.
 func TestLoginGroupsAreOfTheLoginsGroup(t *testing.T) {
 	if got := fusefs.LoginGroups("0", "0"); !slices.Contains(got, "0") {
 		t.Errorf("got %q of root, want 0 among them", got)

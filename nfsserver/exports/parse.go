@@ -170,7 +170,7 @@ func (p *parser) client(x *Export, o Options) error {
 		p.at++
 	}
 	if len(p.mistakes) > kept {
-		return nil // without all its options it would be another client
+		return nil // with some options missing it would describe another client
 	}
 	if word := o.idle(); word != "" {
 		return p.fail(begin, "%s is for certificates: write xprtsec=mtls beside it, because otherwise clients need none", word)

@@ -250,7 +250,7 @@ func TestHandlesNameTheirFile(t *testing.T) {
 				before()
 				runID++ // as in another process
 				f = newFS(t, dir, o)
-				if round == 2 { // another order than that in which they were made
+				if round == 2 { // looked up in another order than made
 					for _, path := range slices.Sorted(maps.Keys(refs)) {
 						d, _, err := f.Lookup(me, f.Root(), filepath.Dir(path))
 						must.Succeed(t, err)

@@ -1,4 +1,4 @@
-// Two connections that are begun for one QP: one of them gets it.
+// A second connection started for a QP: it fails, and changes nothing.
 
 package iwarp
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/core"
 )
 
-// TestSecondStartChangesNothing: of two start-ups for one idle QP at the same time the later one
-// fails, and the stream of the other keeps its modes.
+// TestSecondStartChangesNothing: a second start-up for a QP fails, and the first one's stream keeps
+// its modes.
 func TestSecondStartChangesNothing(t *testing.T) {
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 4), t: t}
 	first, theirs := pipeTCP(t)

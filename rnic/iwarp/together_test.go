@@ -37,7 +37,7 @@ func TestTogetherLeavesAtOnce(t *testing.T) {
 		b.want(t, rnic.OpRecv, i, rnic.WCSuccess)
 	}
 	a.qp.Close()
-	// One call, unless the machine has preempted one of them before it had posted.
+	// One system call, unless the machine has preempted a goroutine before its post.
 	if counter.calls > posts/2 {
 		t.Errorf("%d system calls for %d posts", counter.calls, posts)
 	}

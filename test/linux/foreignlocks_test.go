@@ -332,7 +332,7 @@ func (l *foreignLocks) withMount() {
 	})
 }
 
-// circlesWithMount makes two of these wait for each other.
+// circlesWithMount runs circles with nfsrdma mount as one of the clients.
 func (l *foreignLocks) circlesWithMount() {
 	l.mounting(func(three *foreignLocks, _ *locking) { three.circles() })
 }

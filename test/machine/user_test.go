@@ -8,7 +8,7 @@ import "testing"
 func TestNeedRoot(t *testing.T) {
 	NeedRoot(t, "needs root")
 	t.Setenv("CI", "")
-	t.Setenv("NFSRDMA_SKIP_LOG", "") // this one is skipped to see that it is
+	t.Setenv("NFSRDMA_SKIP_LOG", "") // its subtest is skipped on purpose: not for the log of skips
 	ran := map[string]bool{}
 	for _, program := range []string{"sh", "no-such-program-of-nfsrdma"} {
 		t.Run(program, func(t *testing.T) {

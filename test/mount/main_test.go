@@ -154,7 +154,7 @@ type server struct {
 	cmd    *exec.Cmd
 	log    *os.File
 	extras []string
-	by     []string // the command prefix for it, where it has its own network
+	by     []string // the command prefix for the server's network, if it has one of its own
 }
 
 // startServer serves a directory as /export and memory as /memory, over RDMA and TCP.

@@ -24,7 +24,7 @@ touch cross/in/mounted cross/in/deep/deepest plain/in/mounted`
 const mountedSmall = `mounted() { mount -t tmpfs -o size=4m,mode=777 none "$1"; }
 `
 
-// sidesRemount removes those mounts and mounts others; unmounted unmounts its argument.
+// sidesRemount unmounts some of the mounts and makes another. unmounted unmounts its argument.
 const sidesRemount = `cd "$base" && unmounted cross/in/deep && unmounted cross/in && unmounted plain/in && mounted cross/later && touch cross/later/late`
 
 // sidesCross are the rules of the two exports: %[1]s is the base, %[2]s the client.

@@ -133,7 +133,7 @@ func (c *victim) try(xid uint32, msg []byte) {
 		if h.XID == null {
 			return
 		}
-		if h.XID < c.first || h.XID > xid { // not of this call nor, late, of one before it
+		if h.XID < c.first || h.XID > xid { // neither an answer to this call nor a late one to an earlier call
 			c.t.Fatalf("%x is answered by %x", msg[:c.header], got)
 		}
 	}

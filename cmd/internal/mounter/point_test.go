@@ -44,7 +44,7 @@ func TestCheckPointOfDeadMounts(t *testing.T) {
 	says(t, err, inside, "leads through a mount whose process is gone", "nfsrdma umount")
 }
 
-// On a mount that works another one can be made.
+// A mount point may be a working mount.
 func TestCheckPointOnAnotherMount(t *testing.T) {
 	machine.NeedRoot(t, "mounts: needs root")
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -1,4 +1,4 @@
-// Servers that are asked: ones with figures, others, and ones that do all but answer.
+// Sources of figures: servers with figures, with other answers, and without an answer.
 
 package top
 

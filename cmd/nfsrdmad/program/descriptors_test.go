@@ -142,7 +142,7 @@ func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
 	}
 }
 
-// checkLog checks that each line of the log is one of ours that is expected.
+// checkLog checks that the log has atStart once, and no unexpected line.
 func (f *few) checkLog(log string, atStart string, often ...string) {
 	f.Helper()
 	if n := strings.Count(log, atStart); n != 1 {

@@ -94,8 +94,8 @@ func TestOpcodeSequence(t *testing.T) {
 				mr, _ := s.host.region(t, 3000, rnic.RemoteWrite)
 				said := func(op packet.Opcode, psn uint32, n int) frame {
 					return s.say(op, psn, full[:n], func(h *packet.Header) {
-						// A Write declares its size: here all packets before this one, and this
-						// one.
+						// The RETH has the size of the whole Write. Here that is one packet, or
+						// three.
 						total := n
 						if !op.Ends() {
 							total = 256 * 3

@@ -84,7 +84,7 @@ type position uint8
 const (
 	starts position = 1 << iota
 	ends
-	inside // always set, so that it differs from no place
+	inside // always set: a position is never 0
 
 	first  = inside | starts
 	middle = inside
