@@ -36,7 +36,7 @@ const (
 	maxCorrects = 64 // more callbacks get an answer that makes the server call again
 )
 
-// callable reports whether a request may wait in the server's queue. It starts to listen.
+// callable reports whether a request may wait in the server's queue. If not, it starts listening.
 func (l *Locks) callable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -206,7 +206,7 @@ func (s *listings) put(ino meta.Ino, k *cachedListing, l *listing) {
 	}
 }
 
-// listingCost is the cost of a directory in names, besides its own.
+// listingCost is the cost of a kept directory beside its names, counted in names.
 const listingCost = 16
 
 func (k *cachedListing) size() int {
