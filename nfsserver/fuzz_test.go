@@ -31,7 +31,7 @@ const (
 	fuzzUser                  // not the superuser
 	fuzzAgain                 // the XID of the previous call
 	fuzzTail                  // RDMA: the last bytes come as a Read chunk
-	fuzzLongCall              // RDMA: the whole call does
+	fuzzLongCall              // RDMA: the whole call comes as a Read chunk
 	fuzzLongReply             // RDMA: a Reply chunk is offered
 )
 

@@ -146,7 +146,7 @@ func testGarbageGrantsNothing(t *bed) {
 	}
 }
 
-// A request for no credits counts as one for one.
+// A request for 0 credits counts as a request for 1 credit.
 func TestNoCreditsAskedFor(t *testing.T) { overProviders(t, testNoCreditsAskedFor) }
 
 func testNoCreditsAskedFor(t *bed) {

@@ -245,7 +245,7 @@ func TestResultsCloseTheGate(t *testing.T) {
 	}
 }
 
-// TestMinimumReadRate: a client must accept this many bytes in each interval, and no more.
+// TestMinimumReadRate: leastTaken bytes in an interval are enough, one byte less is not.
 func TestMinimumReadRate(t *testing.T) {
 	c := unserved(t, ServerConfig{})
 	if enough, less := c.keepWriting(leastTaken), c.keepWriting(leastTaken-1); !enough || less {

@@ -99,7 +99,8 @@ func (l *connQueues) check(t *testing.T) {
 	}
 }
 
-// TestBusyCalls: all kinds of calls, over each network, concurrently.
+// TestBusyCalls: concurrent calls of all kinds get their results, and each runs once, over each
+// network.
 func TestBusyCalls(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		b := new(busyProgram)

@@ -349,7 +349,7 @@ func (c *handleClient) isPutOff(proc uint32, args xdr.Marshaler, res xdr.Unmarsh
 	return err != nil && j.seen
 }
 
-// putOff checks that a call is.
+// putOff fails the test unless a call is answered NFS3ERR_JUKEBOX.
 func (c *handleClient) putOff(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, status *nfs3.Status) {
 	c.t.Helper()
 	if !c.isPutOff(proc, args, res, status) {

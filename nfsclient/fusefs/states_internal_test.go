@@ -159,7 +159,7 @@ func (k *kernel) close(c fuse.Caller, f openedFile) {
 	k.fs.Forget(f.node, 1)
 }
 
-// change removes a name, or gives it to the file of another one.
+// change removes a name, or replaces its file by a rename of from.
 func (k *kernel) change(c fuse.Caller, name, from string) (st fuse.Status) {
 	k.do(func() {
 		var node, source uint64

@@ -148,7 +148,7 @@ type Locks struct {
 	files    map[nfs3.FH]*file
 	svid     int32 // the last svid given to an owner
 	waiting  int
-	queued   int // number of waits in all owners' waits
+	queued   int // length of all owners' waits together
 	watching bool
 	journal  journal
 

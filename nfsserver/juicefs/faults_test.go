@@ -339,7 +339,7 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 }
 
 // TestLookChangesNoSettings: a checked volume keeps its own settings, even if another is in its
-// place: JuiceFS needs them to notice the replacement. It is used meanwhile.
+// place: JuiceFS needs them to notice the replacement. Calls use the volume during the check.
 func TestLookChangesNoSettings(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f := openShared(t, Options{Meta: url})

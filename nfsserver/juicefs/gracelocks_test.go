@@ -231,7 +231,8 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 }
 
 // TestSlowProcessReleasesLocks: the previous session nearly expires while a process opens the
-// volume, so another server may be about to clean it up. No locks are held in it.
+// volume, so another server may be about to clean it up. So the process keeps no locks in that
+// session.
 func TestSlowProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()

@@ -339,7 +339,7 @@ func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	}
 }
 
-// TestTooManyAway: the most recent ones are remembered.
+// TestTooManyAway: of too many absent clients the most recent are remembered.
 func TestTooManyAway(t *testing.T) {
 	a := absence{left: map[netip.Addr]*absent{}}
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }

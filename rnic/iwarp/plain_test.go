@@ -64,8 +64,8 @@ func (p closingPipe) SetLinger(sec int) error {
 	return nil
 }
 
-// TestPlainDisconnect: its context bounds the wait for a peer that reads nothing, although the
-// connection has all posted bytes. It sends none of them after that.
+// TestPlainDisconnect: the context of Disconnect bounds the wait for a peer that reads nothing,
+// although the connection has taken all posted bytes. None of these is sent after that.
 func TestPlainDisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSide(t, rnic.DeviceConfig{}, 4)

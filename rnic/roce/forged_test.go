@@ -55,7 +55,7 @@ func TestHalfOpenFollowsMaxHandshakes(t *testing.T) {
 			ask(t, m, from)
 		}
 		c := &l.(*listener).ports[0].control
-		// A quarter for one source.
+		// One source may hold a quarter.
 		must.Become(t, "the oldest make room", func() bool { return c.counters().Evicted == uint64(most-most/4) })
 		l.Close()
 		less.Close()

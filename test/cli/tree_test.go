@@ -237,7 +237,7 @@ func age(ts syscall.Timespec, start time.Time) string {
 // than the other.
 const slack = 256 << 10
 
-// diffChecks compares what only some cases check.
+// diffChecks compares the properties named by a case's checks.
 func diffChecks(checks []check, want, got map[string]*entry, start time.Time) (diffs []string) {
 	for _, c := range checks {
 		path := strings.NewReplacer("@", "tree", "%", "scratch").Replace(c.path)

@@ -221,7 +221,7 @@ func (l *lockingAll) kinds() {
 	}
 }
 
-// waiters makes each wait for each.
+// waiters lets each machine wait for a lock of each other one.
 func (l *lockingAll) waiters() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {

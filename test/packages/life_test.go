@@ -49,7 +49,7 @@ func (m *system) run(args ...string) (string, error) {
 	return command("/", "chroot", append([]string{m.root}, args...)...)
 }
 
-// do is run, in a test that ends when the program fails.
+// do is run, but ends the test if the program fails.
 func (m *system) do(args ...string) string {
 	m.t.Helper()
 	out, err := m.run(args...)

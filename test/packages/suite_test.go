@@ -59,7 +59,7 @@ func command(dir, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// must is command, in a test that ends when the command fails.
+// must is command, but ends the test if the command fails.
 func must(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	out, err := command(dir, name, args...)

@@ -39,7 +39,7 @@ const (
 // TestSeeds runs many seeds, or one again.
 func TestSeeds(t *testing.T) { seeds(t, "TestSeeds", run) }
 
-// seeds runs them in children: one, when it is asked for, or all.
+// seeds runs the seeds in child processes. A single requested seed has one child.
 func seeds(t *testing.T, name string, one func(*testing.T, uint64, bool) []string) {
 	switch {
 	case *flagChild && *flagSeed >= 0:

@@ -18,7 +18,8 @@ type startup struct {
 
 var keys = [2]string{"MPA ID Req Frame", "MPA ID Rep Frame"}
 
-// parseStartup returns nil and 0 if bytes are missing.
+// parseStartup parses the start-up frame at the front of b, and returns its length; nil and 0:
+// bytes are missing.
 func parseStartup(b []byte, dir int) (*startup, int, error) {
 	if len(b) < 20 {
 		return nil, 0, nil

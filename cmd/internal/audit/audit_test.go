@@ -183,8 +183,8 @@ func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	return names, lost
 }
 
-// TestFullQueueIsCounted: while the disk does not respond, the queue fills; the record about lost
-// ones stands in their place.
+// TestFullQueueIsCounted: while the disk does not respond, the queue fills; one record of their
+// number replaces the lost ones.
 func TestFullQueueIsCounted(t *testing.T) {
 	d := &disk{room: -1, slow: make(chan struct{})}
 	l := start("x", d, 4096)

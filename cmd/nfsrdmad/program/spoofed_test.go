@@ -176,7 +176,7 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 			for _, args := range forgedArgs(vers) {
 				call := rpcCall(vers, proc, args)
 				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} {
-					// the kernel drops packets from a network with this machine's address
+					// from outside, the kernel drops packets with a source address of this machine
 					f.received()
 					sent := f.send(from, call)
 					// after its reply, the one to the forged call would have been sent

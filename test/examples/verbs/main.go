@@ -12,7 +12,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/rnic"
 	_ "github.com/nfsrdma/nfsrdma/rnic/iwarp" // so that rnic.Open knows "iwarp"
-	_ "github.com/nfsrdma/nfsrdma/rnic/roce"  // and "roce"
+	_ "github.com/nfsrdma/nfsrdma/rnic/roce"  // and knows "roce"
 )
 
 // limit is the maximum size that the receiver registers, in bytes. The peer's size is not

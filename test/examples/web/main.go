@@ -13,7 +13,7 @@ import (
 
 	_ "github.com/nfsrdma/nfsrdma/rnic/iwarp" // so that "iwarp" is a network
 	"github.com/nfsrdma/nfsrdma/rnic/rconn"
-	_ "github.com/nfsrdma/nfsrdma/rnic/roce" // and "roce"
+	_ "github.com/nfsrdma/nfsrdma/rnic/roce" // so that "roce" is one, too
 )
 
 // serve answers requests for files below dir, until l is closed.

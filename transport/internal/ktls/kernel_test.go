@@ -1,4 +1,4 @@
-// Connections in the kernel, where it has TLS; test/linux runs them in a guest.
+// TLS in the kernel. The tests are skipped without it; test/linux also runs them in a guest.
 
 package ktls
 
