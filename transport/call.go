@@ -174,8 +174,7 @@ func (c *Call) Room(n int) bool {
 	if b == nil {
 		return false
 	}
-	c.res.Reset(b)
-	c.res.Raw(had)
+	c.res.Move(b)
 	return true
 }
 

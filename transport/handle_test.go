@@ -3,7 +3,9 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -22,6 +24,7 @@ func handle(run func(*Call) error, args ...byte) ([]byte, error) {
 	c := new(Call)
 	c.Args, c.Res = &c.args, &c.res
 	c.args.Reset(args, nil)
+	c.res.Reset(make([]byte, 0, 64))
 	err := run(c)
 	return c.res.Bytes(), err
 }
@@ -63,5 +66,56 @@ func TestHandleAllocatesNothing(t *testing.T) {
 		_ = run(c)
 	}); n > 0 {
 		t.Errorf("got %v allocations, want none", n)
+	}
+}
+
+// A budgetCarrier gives buffers of a size from one block.
+type budgetCarrier struct {
+	carrier
+	block []byte
+	asked []int
+}
+
+func (b *budgetCarrier) buffer(_ *Call, n int) []byte {
+	b.asked = append(b.asked, n)
+	return b.block[:n:n]
+}
+
+// TestHandleEncodesWhereItFits: a large result ends in memory of the budget, and later ones begin
+// there. After small ones the first space is enough.
+func TestHandleEncodesWhereItFits(t *testing.T) {
+	run := Handle(func(_ *Call, args *handleCount, res *repeated) error {
+		*res = repeated(args.n)
+		return nil
+	})
+	const first = 64
+	call := func(n int) (asked []int, moved bool) {
+		via := &budgetCarrier{block: make([]byte, 1000)}
+		c := &Call{via: via}
+		c.Args, c.Res = &c.args, &c.res
+		space := make([]byte, 0, first)
+		c.args.Reset(binary.BigEndian.AppendUint32(nil, uint32(n/4)), nil)
+		c.res.Reset(space)
+		if err := run(c); err != nil || c.res.Len() != n {
+			t.Fatalf("a result of %d bytes: got %d, %v", n, c.res.Len(), err)
+		}
+		return via.asked, &c.res.Bytes()[0] == &via.block[0]
+	}
+	for _, want := range []struct {
+		n     int
+		asked []int
+	}{
+		{64, nil}, {400, []int{400}}, {400, []int{400}}, {80, []int{400}}, {400, []int{350, 400}}, {4, []int{400}},
+	} {
+		asked, moved := call(want.n)
+		if !slices.Equal(asked, want.asked) || moved != (want.asked != nil) {
+			t.Errorf("a result of %d bytes: asked for %v, moved: %v; want %v", want.n, asked, moved, want.asked)
+		}
+	}
+	for range 20 {
+		call(4)
+	}
+	if asked, _ := call(4); asked != nil {
+		t.Errorf("a small result after small ones: asked for %v", asked)
 	}
 }

@@ -33,15 +33,30 @@ func roomProgram() *Program {
 		}}}}
 }
 
+// roomByHandle returns as much from one value.
+func roomByHandle() *Program {
+	return &Program{Name: "room", Number: roomProg, Version: 1, Procs: []Procedure{{Name: "LIST", Idempotent: true,
+		Run: Handle(func(_ *Call, _ *xdr.Void, res *repeated) error {
+			*res = 512 << 10 / 4
+			return nil
+		})}}}
+}
+
 // listing is a whole result.
 type listing struct{ b []byte }
 
 func (l *listing) DecodeXDR(d *xdr.Decoder) { l.b = bytes.Clone(d.Rest()) }
 
 func TestResultsCountInBudget(t *testing.T) {
+	for _, program := range []*Program{roomProgram(), roomByHandle()} {
+		testResultsCountInBudget(t, program)
+	}
+}
+
+func testResultsCountInBudget(t *testing.T, program *Program) {
 	overEach(t, func(t *testing.T, n network) {
 		for _, memory := range []int64{64 << 20, 256 << 10} {
-			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(memory)}, roomProgram())
+			s := NewServer(ServerConfig{MaxRecord: 64 << 10, Budget: mem.NewBudget(memory)}, program)
 			addr, done, err := n.serve(s, "127.0.0.1:0")
 			if err != nil {
 				t.Fatalf("serve: %v", err)

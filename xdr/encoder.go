@@ -41,6 +41,9 @@ func (e *Encoder) Reset(buf []byte) {
 	e.items = e.items[:0]
 }
 
+// Move copies the stream into buf, if it fits, and continues there. Items stay.
+func (e *Encoder) Move(buf []byte) { e.buf = append(buf[:0], e.buf...) }
+
 // Bytes returns the stream without the detached items. The result is valid until the next append.
 func (e *Encoder) Bytes() []byte { return e.buf }
 

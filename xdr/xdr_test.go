@@ -255,6 +255,19 @@ func TestSink(t *testing.T) {
 	}
 }
 
+// TestMove: the stream continues in another buffer, with its items.
+func TestMove(t *testing.T) {
+	e := NewEncoder(nil)
+	e.Uint32(1)
+	e.Item([]byte{9})
+	buf := make([]byte, 16)
+	e.Move(buf)
+	e.Uint32(2)
+	if got, want := buf[:12], []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2}; !bytes.Equal(got, want) || len(e.Items()) != 1 || e.Items()[0].Off != 8 {
+		t.Errorf("got %x with %d items, want %x with one at 8", got, len(e.Items()), want)
+	}
+}
+
 func TestTruncate(t *testing.T) {
 	e := NewEncoder(nil)
 	e.Uint32(1)
