@@ -51,7 +51,6 @@ var kept = map[string]string{
 	"rpcrdma.ErrCode":                 "of a header",
 	"rpcrdma.Code":                    "the RFC's list",
 	"rpcrdma.Header.":                 "the RFC's fields",
-	"transport.Call.Ctx":              "for programs of one's own: ends with the connection",
 	"transport/gss.":                  "for programs of one's own with RPCSEC_GSS",
 	"transport/gss/krb5.":             "for programs of one's own with Kerberos",
 	"transport/certs.":                "for servers and clients of one's own",

@@ -8,9 +8,11 @@ import (
 	"log"
 	"net/netip"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/nfsrdma/nfsrdma/transport"
+	"github.com/nfsrdma/nfsrdma/transport/portmap"
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
@@ -46,9 +48,34 @@ func ask(ctx context.Context, host, question string) (string, error) {
 	return string(answer), err
 }
 
+// emulate serves an instrument at an address ("host:0") until it is interrupted. The port mapper,
+// if this user may change it, knows the port.
+func emulate(addr string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	core, end, err := serve(addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("the core channel is at", core)
+	if r, err := portmap.Register(ctx, portmap.Bindings(VXI_CORE, CORE_V1, "tcp", core)); err != nil {
+		fmt.Println("not registered:", err)
+	} else {
+		defer r.Close(context.Background())
+	}
+	<-ctx.Done()
+	return end(context.Background())
+}
+
 // main prints the identity of each instrument in the networks, or the answer of a host to a
-// question: vxi11 [HOST QUESTION].
+// question, or is an instrument: vxi11 [HOST QUESTION | serve ADDRESS].
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "serve" {
+		if err := emulate(os.Args[2]); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if len(os.Args) == 3 {
