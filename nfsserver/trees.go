@@ -20,7 +20,7 @@ import (
 // gives no access, because May decides about each caller. It stays valid after a restart, if
 // Options.Key stays and Open opens the same tree for the number.
 //
-// Concurrency: all methods may be called at once from many goroutines.
+// All methods may be called concurrently.
 type Trees interface {
 	// Mount chooses the tree for a MNT. path is clean and below the export's name; "" is the name
 	// itself. rest, an end of path, is the directory inside the tree. An error refuses the mount:
@@ -44,7 +44,7 @@ type Trees interface {
 	Open(c Caller, tree uint64) (FS, error)
 }
 
-// A Caller is the origin of a call.
+// A Caller describes a call's origin.
 type Caller struct {
 	Remote net.Addr
 	RDMA   bool
@@ -54,10 +54,10 @@ type Caller struct {
 	// found for the Principal. It is Nobody without a user, as with AUTH_NONE.
 	UID       uint32
 	Flavor    oncrpc.Flavor // for RPCSEC_GSS, the pseudo-flavor
-	Principal string        // of RPCSEC_GSS; otherwise ""
+	Principal string        // RPCSEC_GSS's; otherwise ""
 }
 
-// callerOf returns the caller of an authorized call.
+// callerOf returns an authorized call's caller.
 func callerOf(c *transport.Call) Caller {
 	by := Caller{Remote: c.Remote, RDMA: c.RDMA, TLS: c.Channel.TLS, UID: Nobody, Flavor: c.Cred.Flavor, Principal: c.Cred.Principal}
 	if namesUser(&c.Cred) {
@@ -66,10 +66,10 @@ func callerOf(c *transport.Call) Caller {
 	return by
 }
 
-// treeWait bounds a call's wait for the opening or closing of its tree.
+// treeWait bounds a call's wait for its tree to be opened, and for a tree to be closed first.
 const treeWait = 5 * time.Second
 
-// find returns the tree of a call's handle, in use until leave. rootOnly: the caller may read the
+// find returns the tree for a call's handle, in use until leave. rootOnly: the caller may read the
 // root's attributes whatever May says, but not open the tree.
 func (t *treeTable) find(c *transport.Call, tree uint64, rootOnly bool) (*export, error) {
 	if rootOnly {
@@ -95,13 +95,13 @@ func (t *treeTable) find(c *transport.Call, tree uint64, rootOnly bool) (*export
 	return nil, ErrBusy // an error would lose data that the client holds
 }
 
-// isGone reports whether an error of Trees means that a tree does not exist.
+// isGone reports whether an error from Trees means that a tree does not exist.
 func isGone(err error) bool {
 	st := status(err)
 	return st == nfs3.ErrStale || st == nfs3.ErrNoEnt
 }
 
-// mount returns the tree for a MNT of a path below the export, in use until leave, and the path
+// mount returns the tree for MNT with a path below the export, in use until leave, and the path
 // inside the tree.
 func (t *treeTable) mount(c *transport.Call, p string) (x *export, rest string, err error) {
 	by := callerOf(c)

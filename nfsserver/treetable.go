@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// defaultTrees is the default of Export.MaxTrees.
+// defaultTrees is Export.MaxTrees's default.
 const defaultTrees = 256
 
 // errRefSize: a tree's Refs do not fit its handles.
@@ -42,12 +42,12 @@ type treeTable struct {
 // A tree is in the table from the start of Open to the end of Close.
 type tree struct {
 	// Set once.
-	x      *export       // ready: open
+	x      *export       // x.ready is set once the tree is open
 	opened chan struct{} // closed when Open has ended
 	closed chan struct{} // closed when the tree has left the table
 
-	err      error // of Open, set before opened is closed
-	closeErr error // of Close, set before closed is closed
+	err      error // Open's, set before opened is closed
+	closeErr error // Close's, set before closed is closed
 	closing  bool  // guarded by treeTable.mu: no call may begin to use the tree
 }
 
@@ -75,7 +75,7 @@ func (t *treeTable) entered(n *tree) *export {
 	return n.x
 }
 
-// root returns the root of an open tree.
+// root returns an open tree's root.
 func (t *treeTable) root(number uint64) (root Ref, open bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -85,8 +85,9 @@ func (t *treeTable) root(number uint64) (root Ref, open bool) {
 	return Ref{}, false
 }
 
-// begin returns the tree in use, or a channel to wait for before another attempt: opened of n,
-// which is the tree, or closed of a tree.
+// begin returns the tree, in use until leave. If the tree must be opened first, or one must be
+// closed, begin starts that, unless it already runs. It then returns the tree concerned, n, and the
+// channel that is closed afterwards, n.opened or n.closed: the caller waits, and tries again.
 func (t *treeTable) begin(by Caller, number uint64) (x *export, n *tree, over chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,7 +217,7 @@ func (t *treeTable) each(do func(*export)) {
 	}
 }
 
-// mechanisms returns the decisions of all FSs of the trees.
+// mechanisms returns the decisions by all trees' FSs, including closed ones.
 func (t *treeTable) mechanisms() tally.Table {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -228,8 +229,9 @@ func (t *treeTable) mechanisms() tally.Table {
 	return all
 }
 
-// CloseTree closes the FS of a tree of an export's Trees, once its last call has ended. It returns
-// after the close, or when ctx ends. Later calls ask May, and open the tree again if May allows.
+// CloseTree closes the FS that an export's Trees opened for a number, once its last call has ended.
+// It returns after the close, or when ctx ends. Later calls ask May, and open the tree again if May
+// allows.
 // Export.Name names the export; a tree that is not open is no error.
 func (s *Server) CloseTree(ctx context.Context, export string, number uint64) error {
 	for _, e := range s.table.Load().entries {
@@ -256,7 +258,7 @@ func (s *Server) CloseTree(ctx context.Context, export string, number uint64) er
 	return fmt.Errorf("no export %s with Trees", export)
 }
 
-// locker returns the FS's Locker. That of a tree keeps the tree open while locks are open.
+// locker returns the FS's Locker. A tree's Locker keeps the tree open while locks are open.
 func (x *export) locker() Locker {
 	if x.of == nil || x.opt.locks == nil {
 		return x.opt.locks
@@ -264,7 +266,7 @@ func (x *export) locker() Locker {
 	return treeLocker{x.opt.locks, x}
 }
 
-// treeLocker is the Locker of a tree.
+// treeLocker is a tree's Locker.
 type treeLocker struct {
 	Locker
 	x *export

@@ -66,16 +66,16 @@ type Client struct {
 // Options are a client's options. The zero value is not the default: that is ReadOnly, Secure, and
 // user and group 65534.
 type Options struct {
-	Access                  // without sec=, or of the first flavor of sec=
+	Access                  // without sec=, or for the first flavor in sec=
 	Async            bool   // changes are answered before they are stable
 	NoACL            bool   // clients neither see nor set ACLs, which stay in force
-	AnonUID, AnonGID uint32 // of squashed callers
+	AnonUID, AnonGID uint32 // for squashed callers
 	Security
 
 	whole Whole
 }
 
-// defaults returns the defaults of exports(5).
+// defaults returns exports(5)'s defaults.
 func defaults() Options {
 	return Options{Access: Access{ReadOnly: true, Secure: true}, AnonUID: nobody, AnonGID: nobody}
 }

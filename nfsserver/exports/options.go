@@ -64,7 +64,7 @@ var options = map[string]option{
 	"fsid":             {"fsid", fsid, "NUMBER, root or a UUID"},
 }
 
-// refused lists the words of exports(5) that this server does not support, with the reason.
+// refused lists exports(5)'s words that this server does not support, with the reasons.
 var refused = map[string]string{
 	"pnfs":           "pNFS is of NFS version 4",
 	"security_label": "security labels are of NFS version 4.2",

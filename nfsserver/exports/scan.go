@@ -14,7 +14,7 @@ import (
 type scanner struct {
 	file string
 	text []byte
-	at   int // of the next byte
+	at   int // offset of the next byte
 
 	// The last position asked for: line, and offset of its first byte. Positions are asked for in
 	// ascending order, so the text is counted once.

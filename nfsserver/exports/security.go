@@ -23,7 +23,7 @@ type Access struct {
 	AllSquash    bool
 }
 
-// words returns the words of all four options.
+// words returns all four options' words.
 func (a *Access) words() string {
 	return word(a.ReadOnly, "ro", "rw") + word(a.Secure, ",secure", ",insecure") +
 		word(a.NoRootSquash, ",no_root_squash", ",root_squash") + word(a.AllSquash, ",all_squash", ",no_all_squash")
@@ -45,10 +45,10 @@ type Security struct {
 	CertUID, CertGID uint32
 }
 
-// secWord is field about of option sec=, the only one allowed several times in a list.
+// secWord is the field about in option sec=, which alone is allowed several times in a list.
 const secWord = "sec"
 
-// flavorNames are the words of sec=.
+// flavorNames are the words in sec=.
 var flavorNames = map[string]oncrpc.Flavor{
 	"none": oncrpc.FlavorNone, "sys": oncrpc.FlavorSys,
 	"krb5": oncrpc.FlavorKrb5, "krb5i": oncrpc.FlavorKrb5i, "krb5p": oncrpc.FlavorKrb5p,
@@ -64,7 +64,7 @@ func FlavorName(f oncrpc.Flavor) string {
 	return ""
 }
 
-// A FlavorAccess is a flavor of sec= with its access.
+// A FlavorAccess is a flavor in sec= with its access.
 type FlavorAccess struct {
 	Flavor oncrpc.Flavor
 	Access
@@ -122,7 +122,7 @@ func joinFlavors(list []FlavorAccess) string {
 	return strings.Join(names, ":")
 }
 
-// Words returns the options of Security in the file's words, each after a comma.
+// Words returns Security's options in the file's words, each after a comma.
 func (s *Security) Words() (w string) {
 	list := s.flavors.list[:s.flavors.n]
 	mixed := slices.ContainsFunc(list, func(f FlavorAccess) bool { return f.Access != list[0].Access })
@@ -161,7 +161,7 @@ func XprtSecNames(least transport.XprtSec) string {
 	return strings.Join(names, ":")
 }
 
-// access returns an option without a value that sets a field of Access.
+// access returns an option without a value that sets a field in Access.
 func access(about string, set func(a *Access)) option {
 	return flag(about, func(o *Options) {
 		if !o.flavors.own {
@@ -190,7 +190,7 @@ func (o *Options) beginGroup(seen map[string]string) {
 	}
 }
 
-// endList ends a list of options.
+// endList ends an option list.
 func (o *Options) endList() {
 	if f := &o.flavors; f.n > 0 {
 		o.Access = f.list[0].Access
@@ -214,7 +214,7 @@ func (s *Security) idle() string {
 	return ""
 }
 
-// sec parses the value of sec=.
+// sec parses the value for sec=.
 func sec(o *Options, value string) error {
 	for name := range strings.SplitSeq(value, ":") {
 		flavor, ok := flavorNames[name]
@@ -234,7 +234,7 @@ func sec(o *Options, value string) error {
 	return nil
 }
 
-// xprtsec parses the value of xprtsec=. The weakest listed level decides.
+// xprtsec parses the value for xprtsec=. The weakest listed level decides.
 func xprtsec(o *Options, value string) error {
 	var given []transport.XprtSec
 	for name := range strings.SplitSeq(value, ":") {

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// An aclReader reads the ACLs of a source.
+// An aclReader reads a source's ACLs.
 type aclReader func(context.Context) (nfsclient.ACLs, error)
 
 // A fileSystem identifies a file system without ACLs.
@@ -89,7 +89,7 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	return mode, true, ok
 }
 
-// readACLs reads the ACL attributes of a local object through get, which is bound to the object.
+// readACLs reads a local object's ACL attributes through get, which is bound to the object.
 func readACLs(dir bool, get func(attr string, b []byte) (int, error)) (acls nfsclient.ACLs, err error) {
 	if acls.Access, err = readACL(posixacl.AttrAccess, get); err == nil && dir {
 		acls.Default, err = readACL(posixacl.AttrDefault, get)
@@ -113,8 +113,8 @@ func readACL(attr string, get func(attr string, b []byte) (int, error)) (posixac
 	return posixacl.Parse(b[:n])
 }
 
-// writeACLs sets the ACL attributes of a local object through set and remove, which are bound to
-// the object.
+// writeACLs sets a local object's ACL attributes through set and remove, which are bound to the
+// object.
 func writeACLs(a *nfsclient.ACLs, set func(attr string, value []byte) error, remove func(attr string) error) error {
 	if plain(a) {
 		return dropACL(remove)

@@ -58,7 +58,7 @@ func (r *Run) newPerm(j *job) fs.FileMode {
 	return r.filePerm(&j.src)
 }
 
-// filePerm returns the mode of a new file without -p.
+// filePerm returns a new file's mode without -p.
 func (r *Run) filePerm(m *Meta) fs.FileMode {
 	if r.opt.PlainMode {
 		return 0o666 &^ r.opt.Umask
@@ -169,7 +169,7 @@ func (r *Run) rewrite(ctx context.Context, j *job, c *content) bool {
 // errReported stands for a failure that was already reported.
 var errReported = errors.New("reported")
 
-// stat returns the attributes of a complete file.
+// stat returns a complete file's attributes.
 func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
 	m, err := sink.Stat()
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *Run) stat(ctx context.Context, j *job, sink Sink) (Meta, error) {
 	return m, err
 }
 
-// finishFile sets the attributes of a complete file as the options require. A replaced target had
+// finishFile sets a complete file's attributes as the options require. A replaced target had
 // set-ID bits only until the first write.
 func (r *Run) finishFile(ctx context.Context, j *job, c *content, m *Meta, sink Sink) error {
 	if r.opt.Preserve.attrs() && !r.preserve(ctx, j.dstText, &j.src, m, c.src.ACLs, sink.SetAttr) && r.opt.move {

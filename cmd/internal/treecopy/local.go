@@ -241,7 +241,7 @@ func (d *localDir) SetAttr(_ context.Context, m Meta, a Attr) error {
 	return setAttrAt(d.fd, m.Name, m.Mode.Type() == fs.ModeSymlink, a)
 }
 
-// ACLs reads the ACLs of m.
+// ACLs reads m's ACLs.
 func (d *localDir) ACLs(_ context.Context, m Meta) (nfsclient.ACLs, error) {
 	path, get := join(procFD(d.fd), m.Name), unix.Lgetxattr
 	if m.followed {

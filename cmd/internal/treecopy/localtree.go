@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Local is the Tree of local paths.
+// Local is the Tree for local paths.
 type Local struct{}
 
 // Stat returns the attributes at a path, as the kernel resolves it.

@@ -28,7 +28,7 @@ type content struct {
 	consumed bool   // bytes of a stream after head were read
 }
 
-// A readError is an error of the source.
+// A readError is the source's error.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
@@ -183,7 +183,7 @@ func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) 
 	return r.inOrder(ctx, c, w, end)
 }
 
-// parallel has the blocks of one file in flight.
+// parallel has one file's blocks in flight.
 type parallel struct {
 	r    *Run
 	c    *content

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Remote is the Tree of an export.
+// A Remote is an export's Tree.
 type Remote struct{ FS *nfsclient.FS }
 
 // A remoteDir is a directory on a server.
