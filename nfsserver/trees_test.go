@@ -68,7 +68,9 @@ func (u *users) May(c nfsserver.Caller, tree uint64) error {
 func (u *users) Open(c nfsserver.Caller, tree uint64) (nfsserver.FS, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.opened++; u.fails != nil {
+	if u.opened++; errors.Is(u.fails, errPanic) {
+		panic(u.fails)
+	} else if u.fails != nil {
 		return nil, u.fails
 	}
 	if u.open[tree] {
@@ -84,6 +86,9 @@ func (u *users) Open(c nfsserver.Caller, tree uint64) (nfsserver.FS, error) {
 	u.most = max(u.most, len(u.open))
 	return &userTree{FS: u.content[tree], of: u, number: tree}, nil
 }
+
+// errPanic makes Open panic.
+var errPanic = errors.New("panic")
 
 // A userTree is one opening of a tree.
 type userTree struct {
@@ -352,7 +357,7 @@ func TestTreeFailsToOpen(t *testing.T) {
 		nfs nfs3.Status
 		mnt mount3.Status
 	}{
-		{errors.New("no answer"), nfs3.ErrJukebox, mount3.ErrIO}, {fs.ErrNotExist, nfs3.ErrStale, mount3.ErrNoEnt},
+		{errors.New("no answer"), nfs3.ErrJukebox, mount3.ErrIO}, {errPanic, nfs3.ErrJukebox, mount3.ErrIO}, {fs.ErrNotExist, nfs3.ErrStale, mount3.ErrNoEnt},
 		{nfsserver.ErrStale, nfs3.ErrStale, mount3.ErrNoEnt}, {nil, nfs3.OK, mount3.OK},
 	} {
 		if err := h.srv.CloseTree(context.Background(), "/home", 1); err != nil {
@@ -422,60 +427,6 @@ func TestTreesAtMount(t *testing.T) {
 		}
 		c.want("GETATTR of a closed tree over "+name, c.getattr(c.root).Status, nfs3.ErrAcces)
 	}
-}
-
-// A fixed is one tree, with any answers to Mount.
-type fixed struct {
-	fs   nfsserver.FS
-	rest string
-}
-
-func (f fixed) Mount(nfsserver.Caller, string) (uint64, string, error) { return 1, f.rest, nil }
-func (fixed) May(nfsserver.Caller, uint64) error                       { return nil }
-func (f fixed) Open(nfsserver.Caller, uint64) (nfsserver.FS, error)    { return f.fs, nil }
-
-// longRefs is a tree whose Refs, but for the root's, are too long for handles of trees.
-type longRefs struct {
-	nfsserver.FS
-	root bool // the root's too
-}
-
-func (longRefs) long() nfsserver.Ref {
-	r, _ := nfsserver.MakeRef(make([]byte, nfsserver.MaxTreeRef+1))
-	return r
-}
-
-func (f longRefs) Root() nfsserver.Ref {
-	if f.root {
-		return f.long()
-	}
-	return f.FS.Root()
-}
-
-func (f longRefs) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfsserver.Ref, nfsserver.Attr, error) {
-	_, a, err := f.FS.Lookup(c, dir, name)
-	return f.long(), a, err
-}
-
-// TestTreesWithMistakes: a Mount that invents paths and Refs without room give errors, no bad
-// handles.
-func TestTreesWithMistakes(t *testing.T) {
-	for _, rest := range []string{"x", "..", "/a", "a/"} {
-		h := serveUsers(t, fixed{memory(t), rest}, 0)
-		for _, path := range []string{"/home", "/home/a", "/home/ax"} {
-			if st := h.dial(root).mnt(path).Status; st != mount3.ErrServerFault {
-				t.Errorf("MNT of %s, of which %q is in the tree: %v", path, rest, st)
-			}
-		}
-	}
-	h := serveUsers(t, fixed{fs: longRefs{memory(t), true}}, 0)
-	if st := h.dial(root).mnt("/home").Status; st != mount3.ErrIO {
-		t.Errorf("MNT of a root with a long Ref: %v", st)
-	}
-	h = serveUsers(t, fixed{fs: longRefs{FS: memory(t)}}, 0)
-	c := h.dial(root).mount("/home")
-	c.file(c.root, "f", 0o666)
-	c.want("LOOKUP of a long Ref", c.lookup(c.root, "f").Status, nfs3.ErrServerFault)
 }
 
 // TestTreesAllocateNothing: GETATTR in an open tree.

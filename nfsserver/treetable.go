@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,15 +131,26 @@ func (t *treeTable) unused() (oldest *tree) {
 	return oldest
 }
 
-// opens opens a tree. After a failure, or at the end of the export, the tree leaves the table.
-func (t *treeTable) opens(n *tree, by Caller) {
-	fs, err := t.chosen.Open(by, n.x.number)
+// openFS opens a tree's FS. A panic in Open is an error of this tree alone, as in a procedure.
+func (t *treeTable) openFS(by Caller, number uint64) (fs FS, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			fs, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	fs, err = t.chosen.Open(by, number)
 	if err == nil {
 		if root := fs.Root(); root.Len() > MaxTreeRef {
 			fs.Close()
 			err = errRefSize
 		}
 	}
+	return fs, err
+}
+
+// opens opens a tree. After a failure, or at the end of the export, the tree leaves the table.
+func (t *treeTable) opens(n *tree, by Caller) {
+	fs, err := t.openFS(by, n.x.number)
 	if err != nil && !isGone(err) {
 		t.log.Warn("a tree cannot be opened", "export", t.of.name, "tree", n.x.number, "error", err)
 	}
