@@ -175,7 +175,7 @@ func (c *client) getattr(fh nfs3.FH) (res nfs3.GetattrRes) {
 	return res
 }
 
-// attr is getattr that must succeed.
+// attr is getattr, but must succeed.
 func (c *client) attr(fh nfs3.FH) nfs3.Fattr {
 	c.Helper()
 	res := c.getattr(fh)

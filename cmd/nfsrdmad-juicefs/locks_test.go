@@ -45,7 +45,7 @@ func newLocker(t *testing.T, p *process, name, file string) *locker {
 	return &locker{t, rpc, name, found.FH}
 }
 
-// lock is LOCK of the first byte, without waiting.
+// lock sends LOCK of the first byte, without waiting.
 func (l *locker) lock() nlm4.Status {
 	l.t.Helper()
 	args := nlm4.LockArgs{Cookie: []byte("cookie"), Exclusive: true, Lock: nlm4.Lock{Caller: []byte(l.name), FH: l.fh.Bytes(), Owner: []byte("owner"), Svid: 1, Length: 1}}

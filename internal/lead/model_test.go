@@ -44,7 +44,7 @@ func (s *source) holds(n int) {
 	}
 }
 
-// receive is the leader, until there are no more requests or another goroutine leads.
+// receive runs the leader, until there are no more requests or another goroutine leads.
 func (s *source) receive() {
 	s.holds(1)
 	for c := range s.calls {

@@ -140,7 +140,8 @@ func obey(m *fusefs.MountPoint) {
 	}
 }
 
-// serve is the child: it prints "ready", unmounts at the end of its input, and prints "unmounted".
+// serve runs the child: it prints "ready", unmounts at the end of its input, and prints
+// "unmounted".
 func (d *description) serve() error {
 	ctx := context.Background()
 	srv, err := d.exported()

@@ -254,13 +254,13 @@ func (p *peer) about(fh []byte, svid int32, off, n uint64) nlm4.Lock {
 	return nlm4.Lock{Caller: []byte(p.name), FH: fh, Owner: []byte("owner"), Svid: svid, Offset: off, Length: n}
 }
 
-// lock is LOCK without waiting.
+// lock sends LOCK without waiting.
 func (p *peer) lock(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4.Status {
 	p.Helper()
 	return p.lockArgs(&nlm4.LockArgs{Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})
 }
 
-// block is a blocking LOCK.
+// block sends a blocking LOCK.
 func (p *peer) block(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4.Status {
 	p.Helper()
 	return p.lockArgs(&nlm4.LockArgs{Block: true, Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// write is a WRITE of data whose Read list is made by list from the data's Position.
+// write sends a WRITE of n bytes. list makes the Read list from the data's Position.
 func (a *target) write(fh nfs3.FH, n int, list func(pos uint32) []chunks.ReadSegment) (xid uint32) {
 	a.t.Helper()
 	xid = peer.XID()

@@ -77,7 +77,7 @@ func (a asker) call(c *nfsclient.Client, proc uint32, args func(cookie []byte) x
 	}
 }
 
-// as is LOCK in the name of a user; how has "x" for exclusive, "w" to wait, "r" to reclaim.
+// as sends LOCK in the name of a user; how has "x" for exclusive, "w" to wait, "r" to reclaim.
 func (a asker) as(c *nfsclient.Client, how string, off, n uint64) string {
 	return a.call(c, nlm4.ProcLock, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.LockArgs{Cookie: cookie, Block: strings.Contains(how, "w"), Exclusive: strings.Contains(how, "x"),
@@ -85,21 +85,21 @@ func (a asker) as(c *nfsclient.Client, how string, off, n uint64) string {
 	})
 }
 
-// lock is as of root.
+// lock is as for root.
 func (a asker) lock(how string, off, n uint64) string { return a.as(a.s.c, how, off, n) }
 
 func (a asker) unlock(off, n uint64) string {
 	return a.call(a.s.c, nlm4.ProcUnlock, func(cookie []byte) xdr.Marshaler { return &nlm4.UnlockArgs{Cookie: cookie, Lock: a.about(off, n)} })
 }
 
-// cancel is CANCEL of an exclusive lock that is waited for.
+// cancel sends CANCEL of a waiting request for an exclusive lock.
 func (a asker) cancel(off, n uint64) string {
 	return a.call(a.s.c, nlm4.ProcCancel, func(cookie []byte) xdr.Marshaler {
 		return &nlm4.CancelArgs{Cookie: cookie, Block: true, Exclusive: true, Lock: a.about(off, n)}
 	})
 }
 
-// test is TEST of an exclusive lock: which one is in its way.
+// test sends TEST of an exclusive lock, and returns the conflicting lock.
 func (a asker) test(off, n uint64) string {
 	var res nlm4.TestRes
 	args := nlm4.TestArgs{Cookie: []byte("test"), Exclusive: true, Lock: a.about(off, n)}

@@ -62,7 +62,7 @@ func (d *remoteDir) Overwrite(ctx context.Context, m Meta) (Sink, error) {
 	return f, nil
 }
 
-// Create is a GUARDED CREATE, which also sets the mode. A file that fits one WRITE is written
+// Create sends a GUARDED CREATE, which also sets the mode. A file that fits one WRITE is written
 // FILE_SYNC, which saves the COMMIT.
 func (d *remoteDir) Create(ctx context.Context, name string, perm fs.FileMode, whole int) (Sink, error) {
 	attr := nfs3.Sattr{SetMode: true, Mode: nfsclient.WireMode(perm)}

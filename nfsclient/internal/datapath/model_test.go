@@ -204,7 +204,7 @@ func (m *model) Commit(ctx context.Context, fh nfs3.FH, cred Cred) (nfs3.Verf, e
 	return verf, m.wait(ctx, fh)
 }
 
-// truncate is SETATTR of the size, stable at once.
+// truncate is the server's SETATTR of the size, stable at once.
 func (m *model) truncate(ctx context.Context, fh nfs3.FH, size int64) error {
 	if err := m.wait(ctx, fh); err != nil {
 		return err

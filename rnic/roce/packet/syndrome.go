@@ -86,7 +86,8 @@ func (s Syndrome) Wait() time.Duration {
 	return time.Duration(steps(code)) * 10 * time.Microsecond
 }
 
-// steps is the number series behind both tables: 0 1 2 3 4 6 8 12 16 24 32 48 …
+// steps returns the element at index code of the series behind both tables: 0 1 2 3 4 6 8 12 16 24
+// 32 48 …
 func steps(code int) int {
 	if code < 2 {
 		return code

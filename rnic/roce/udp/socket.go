@@ -142,10 +142,10 @@ func (s *Socket) Send(b *Batch) (sent int, full bool, err error) {
 	return sent, b.full, err
 }
 
-// sendmmsg is one system call. Like recvmmsg it does not block (MSG_DONTWAIT), so it bypasses
+// sendmmsg makes one system call. Like recvmmsg it does not block (MSG_DONTWAIT), so it bypasses
 // Go's scheduler. For a call longer than 20 µs, such as this, the scheduler would hand its
-// processor to another thread, wake threads for that, and check so often that this disturbs
-// packet processing.
+// processor to another thread, wake threads for that, and check so often that this disturbs packet
+// processing.
 func (b *Batch) sendmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[b.done])), uintptr(len(b.messages)-b.done), unix.MSG_DONTWAIT, 0, 0)
 	switch e {
@@ -207,7 +207,7 @@ func (s *Socket) Receive(b *Inbound) error {
 	return nil
 }
 
-// recvmmsg is one system call; false: there is nothing to receive.
+// recvmmsg makes one system call; false: there is nothing to receive.
 func (b *Inbound) recvmmsg(fd uintptr) bool {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(b.msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if e == unix.EAGAIN {
