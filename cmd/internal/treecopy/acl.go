@@ -81,8 +81,8 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
-		if err == nil { // after an error one line was already printed
-			r.reportNotKept(ctx, what, e)
+		if err == nil || r.opt.move { // a copy has one line already; of a move it was a warning
+			r.fail(ctx, what, e)
 		}
 		return 0, false, false
 	}

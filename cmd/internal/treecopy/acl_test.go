@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
@@ -272,6 +274,28 @@ func TestACLsComeFirst(t *testing.T) {
 	cp(t, all, at(hooked, dst+"/d"), local(src)).want(t)
 	if len(set) != 2 || !set[0].SetACLs || set[0].SetMode || !set[1].SetMode {
 		t.Errorf("of the file were set, in this order: %+v", set)
+	}
+}
+
+// TestMoveWithACLsThatStay: a target with ACLs that its source lacks does not replace the source.
+// The line names the cause.
+func TestMoveWithACLsThatStay(t *testing.T) {
+	src, dst := t.TempDir(), t.TempDir()
+	file := write(t, "x", src, "f")
+	refuses := &fake{
+		sink: func(_ string, s Sink) (Sink, error) {
+			return &sinkAs{Sink: s, attr: func(a Attr) error {
+				if a.SetACLs {
+					return unix.EIO
+				}
+				return s.SetAttr(t.Context(), a)
+			}}, nil
+		},
+	}
+	mv(t, Options{}, at(refuses, dst+"/f"), at(apart{}, file)).want(t, "preserving permissions for '"+dst+"/f': input/output error")
+	wantFile(t, "x", src, "f")
+	if got := names(t, dst); got != "" {
+		t.Errorf("the target's directory has %q, want nothing", got)
 	}
 }
 
