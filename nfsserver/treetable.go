@@ -49,7 +49,11 @@ type tree struct {
 
 	err      error // Open's, set before opened is closed
 	closeErr error // Close's, set before closed is closed
-	closing  bool  // guarded by treeTable.mu: no call may begin to use the tree
+
+	// Guarded by treeTable.mu.
+	closing bool   // no call may begin to use the tree
+	room    uint64 // number of the tree to open instead, if cedes
+	cedes   bool   // closed for another tree
 }
 
 // newTreeTable makes the table for export x with e.Trees.
@@ -110,11 +114,26 @@ func (t *treeTable) begin(by Caller, number uint64) (x *export, n *tree, over ch
 		go t.opens(n, by)
 		return nil, n, n.opened, nil
 	}
-	if n = t.unused(); n == nil {
+	if n = t.cede(number); n == nil {
 		return nil, nil, nil, ErrBusy
 	}
-	t.startClosing(n)
 	return nil, n, n.closed, nil
+}
+
+// cede returns a tree being closed to make room for tree number; nil: all trees are in use. All
+// calls that wait for the same tree share one, or a burst would close a tree for each. mu is held.
+func (t *treeTable) cede(number uint64) *tree {
+	for _, n := range t.trees {
+		if n.cedes && n.room == number {
+			return n
+		}
+	}
+	n := t.unused()
+	if n != nil {
+		n.room, n.cedes = number, true
+		t.startClosing(n)
+	}
+	return n
 }
 
 // unused returns the open tree that neither calls nor locks use, for the longest time; nil: none.
