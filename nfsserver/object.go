@@ -66,29 +66,32 @@ func (s *Server) openWith(c *transport.Call, fh *nfs3.FH, allow func(*entry) (ma
 	if e == nil {
 		return nil, o, s.noExport(fh)
 	}
-	r, unopened := s.ref(e.x, fh)
+	x := e.x
+	defer func() {
+		if o.x == nil { // refused, or Trees.May or Options.Squash has panicked
+			x.leave()
+		}
+	}()
+	r, unopened := s.ref(x, fh)
 	if unopened != nil && !errors.Is(unopened, ErrBusy) {
-		e.x.leave()
 		return nil, o, unopened
 	}
 	may, rootOnly, err := allow(e)
 	if err == nil {
 		err = unopened
 	}
-	x := e.x
 	if err == nil && x.trees != nil {
-		tree, _ := handleTree(fh.Bytes())
-		x, err = x.trees.find(c, tree, rootOnly)
-		e.x.leave()
-		if err != nil {
-			return nil, o, err
+		number, _ := handleTree(fh.Bytes())
+		var tree *export
+		if tree, err = x.trees.find(c, number, rootOnly); err == nil {
+			x.leave()
+			x = tree
 		}
 	}
 	if err == nil && rootOnly && r != x.root {
 		err = nfs3.ErrAcces
 	}
 	if err != nil {
-		x.leave()
 		return nil, o, err
 	}
 	return e, object{x, r, may}, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 	"github.com/nfsrdma/nfsrdma/nfsserver/memfs"
+	"github.com/nfsrdma/nfsrdma/test/must"
 	"github.com/nfsrdma/nfsrdma/transport"
 	"github.com/nfsrdma/nfsrdma/xdr"
 	"github.com/nfsrdma/nfsrdma/xdr/mount3"
@@ -395,6 +397,40 @@ func TestTreesExportRemoved(t *testing.T) {
 	}
 	c.want("GETATTR in a removed export", c.getattr(c.root).Status, nfs3.ErrStale)
 	stay.want("GETATTR beside it", stay.getattr(stay.root).Status, nfs3.OK)
+}
+
+// mayPanics are users with a May that panics on request.
+type mayPanics struct {
+	*users
+	now *atomic.Bool
+}
+
+func (p mayPanics) May(c nfsserver.Caller, tree uint64) error {
+	if p.now.Load() {
+		panic("in May")
+	}
+	return p.users.May(c, tree)
+}
+
+// TestTreesPanic: a panic in May fails the call alone. The export can still be removed, and then
+// closes its trees.
+func TestTreesPanic(t *testing.T) {
+	u := mayPanics{newUsers(t), new(atomic.Bool)}
+	h := serve(t, nfsserver.Options{Squash: believeAll, Logger: slog.New(slog.DiscardHandler),
+		Exports: []nfsserver.Export{{Name: "/home", Trees: u}, {Name: "/stay", FS: memory(t)}}})
+	c := h.dial(as(1)).mount("/home")
+	u.now.Store(true)
+	getattr := transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: nfs3.ProcGetattr, MaxReply: 200}
+	if err := c.rpc.Call(context.Background(), &getattr, &nfs3.GetattrArgs{FH: c.root}, new(nfs3.GetattrRes), nil, 0); err == nil {
+		t.Error("GETATTR with a panic in May: no error")
+	}
+	u.now.Store(false)
+	c.want("GETATTR after it", c.getattr(c.root).Status, nfs3.OK)
+	must.Succeed(t, h.svc.Replace([]nfsserver.Export{{Name: "/stay"}}))
+	must.Become(t, "the removed export has closed its tree", func() (closed bool) {
+		u.set(func() { closed = len(u.users.open) == 0 })
+		return closed
+	})
 }
 
 // TestTreesUnderRules: the rules of the export count before May.
