@@ -38,9 +38,10 @@ type Trees interface {
 	May(c Caller, tree uint64) error
 	// Open opens a tree for a caller that Mount or May has just admitted. The Server owns the FS,
 	// and calls Open for the same number again only after it has closed the FS. Uncommitted data
-	// can be lost then: clients send it again. Refs have at most MaxTreeRef bytes, and
-	// Info.HandleKey has no effect. ErrStale and fs.ErrNotExist: the tree is gone. After another
-	// error clients retry (NFS3ERR_JUKEBOX), and MNT fails. Open may block.
+	// can be lost then: clients send it again. An export that Replace has removed closes its trees
+	// later, so a new export with the same Trees can open one before. Refs have at most MaxTreeRef
+	// bytes, and Info.HandleKey has no effect. ErrStale and fs.ErrNotExist: the tree is gone. After
+	// another error clients retry (NFS3ERR_JUKEBOX), and MNT fails. Open may block.
 	Open(c Caller, tree uint64) (FS, error)
 }
 
