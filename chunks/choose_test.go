@@ -66,7 +66,8 @@ func TestBadPosition(t *testing.T) {
 	}
 }
 
-// TestGather: the message is complete again, with padding, and parts can be left out.
+// TestGather: the gathered message is complete again, with padding, but without the items in the
+// set.
 func TestGather(t *testing.T) {
 	e := xdr.NewEncoder(nil)
 	e.Uint32(1)
@@ -129,9 +130,9 @@ func TestPlanCall(t *testing.T) {
 	}
 }
 
-// TestPlanReply: a responder's steps (RFC 8166 §3.5.3 [R8166-092 R8166-093], RFC 8166 §4.3.2
-// [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC 8166 §4.3.2.2 [R8166-130],
-// RFC 8166 §4.3.2.3 [R8166-133]).
+// TestPlanReply: the steps in which a responder plans a reply (RFC 8166 §3.5.3 [R8166-092
+// R8166-093], RFC 8166 §4.3.2 [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC
+// 8166 §4.3.2.2 [R8166-130], RFC 8166 §4.3.2.3 [R8166-133]).
 func TestPlanReply(t *testing.T) {
 	conformance.Proves(t, "R8166-092", "R8166-093", "R8166-115", "R8166-123", "R8166-124", "R8166-126", "R8166-127", "R8166-128",
 		"R8166-130", "R8166-133", "R8166-164", "R8267-002")
@@ -263,8 +264,8 @@ func TestScatterRandom(t *testing.T) {
 	}
 }
 
-// TestReturned: chunks that a reply MUST NOT return (RFC 8166 §3.4.6 [R8166-075], RFC 8166 §3.4.6.2
-// [R8166-083]).
+// TestReturned: a requester refuses the chunks that a reply MUST NOT return (RFC 8166 §3.4.6
+// [R8166-075], RFC 8166 §3.4.6.2 [R8166-083]).
 func TestReturned(t *testing.T) {
 	conformance.Proves(t, "R8166-075")
 	offered := Chunk{{1, 10, 100}, {2, 10, 200}}

@@ -18,8 +18,8 @@ func read(pos, handle, length uint32, offset uint64) ReadSegment {
 	return ReadSegment{Position: pos, Segment: Segment{handle, length, offset}}
 }
 
-// TestGoldenLists: lists written by hand, with the sizes of RFC 8166 §4.1.2 [R8166-101]
-// (RFC 8166 §3.4.3 [R8166-045], RFC 8166 §3.4.5 [R8166-058], RFC 8166 §4.3 [R8166-116],
+// TestGoldenLists: lists encode to bytes written by hand, with the sizes of RFC 8166 §4.1.2
+// [R8166-101] (RFC 8166 §3.4.3 [R8166-045], RFC 8166 §3.4.5 [R8166-058], RFC 8166 §4.3 [R8166-116],
 // RFC 8166 §4.3.2 [R8166-121]).
 func TestGoldenLists(t *testing.T) {
 	conformance.Proves(t, "R8166-045", "R8166-058", "R8166-073", "R8166-096", "R8166-101", "R8166-116", "R8166-121", "R8166-176",
@@ -97,7 +97,7 @@ func TestBadLists(t *testing.T) {
 	}
 }
 
-// TestReadChunks: segments are grouped by Position and keep their order, from any places in the
+// TestReadChunks: segments are grouped by Position and keep their order, wherever they stand in the
 // list (RFC 8166 §3.4.5 [R8166-062 R8166-063]).
 func TestReadChunks(t *testing.T) {
 	conformance.Proves(t, "R8166-049", "R8166-062", "R8166-063", "R8166-179")

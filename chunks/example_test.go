@@ -1,4 +1,4 @@
-// Examples: the lists of a call, its offer, and its return in a reply.
+// Examples: a call's lists, the memory that it offers, and a chunk returned by the reply.
 
 package chunks_test
 
@@ -43,7 +43,7 @@ func ExampleLists_AddWrite() {
 	}
 	data := [][]byte{make([]byte, 5000)}
 	var sgl [][]byte
-	for s := chunks.NewScatter(reply.Write[0], data); s.Next(); { // which sets the lengths
+	for s := chunks.NewScatter(reply.Write[0], data); s.Next(); { // Next sets the lengths
 		sgl = s.AppendTo(sgl[:0])
 		fmt.Println("RDMA Write of", len(sgl[0]), "bytes to region", s.Segment.Handle)
 	}

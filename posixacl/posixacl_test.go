@@ -50,7 +50,7 @@ func TestGoldenAttributes(t *testing.T) {
 	}
 }
 
-// list returns an attribute with any version.
+// list returns an attribute with the given version and entries.
 func list(version byte, entries ...Entry) []byte {
 	b := ACL(entries).Append(nil)
 	b[0] = version

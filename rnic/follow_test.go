@@ -26,12 +26,12 @@ type turnModel struct {
 	taken   map[[2]int32]bool
 	inside  []int // loops that run, by number
 
-	// of the turn: no lock guards it
+	// owned by the goroutine with the turn, without a lock
 	batch [4]WC
 	i, n  int
 }
 
-// some returns a short time or none: events that can coincide do.
+// some returns 0 to 3 ms in whole milliseconds, so that events often coincide.
 func (m *turnModel) some() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *turnModel) coin(n int) bool {
 	return m.rnd.IntN(n) == 0
 }
 
-// owns is called by a goroutine that begins to use the turn, or stops (-1).
+// owns adds n to the goroutines that use the turn: 1 when one begins, -1 when one stops.
 func (m *turnModel) owns(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,8 @@ func (m *turnModel) owns(n int) {
 	}
 }
 
-// handle is the handler. It goes on in the middle of a batch where a goroutine follows.
+// handle handles completions, as the CQ's handler. After Follow another goroutine continues in the
+// middle of the batch.
 func (m *turnModel) handle() (leads bool) {
 	m.owns(1)
 	for {
@@ -79,8 +80,8 @@ func (m *turnModel) handle() (leads bool) {
 	}
 }
 
-// loop is loop k of the provider: it adds completions and runs the handler, rounds times. Other
-// goroutines go on with it where it is followed.
+// loop runs loop k of the provider: rounds times it adds completions and runs the handler. After
+// Follow another goroutine continues the loop.
 func (m *turnModel) loop(k, rounds int, follows bool) {
 	m.enter(k, 1)
 	for ; rounds > 0; rounds-- {
@@ -107,7 +108,7 @@ func (m *turnModel) loop(k, rounds int, follows bool) {
 	m.loops.Done()
 }
 
-// enter counts the goroutines that are in loop k.
+// enter adds n to the goroutines that are in loop k.
 func (m *turnModel) enter(k, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +117,8 @@ func (m *turnModel) enter(k, n int) {
 	}
 }
 
-// TestTurnModel: in each random schedule one goroutine at most has the turn, and each loop, and
-// each completion is handled once.
+// TestTurnModel: in each random schedule at most one goroutine has the turn, at most one runs each
+// loop, and each completion is handled once.
 func TestTurnModel(t *testing.T) {
 	taken := map[[2]int32]bool{}
 	for seed := range uint64(200) {
@@ -194,8 +195,8 @@ func TestNoFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerOfItsOwnTurn: a follower goes on with the work of the goroutine that it follows,
-// though another one has the next turn as soon as the follower's has ended.
+// TestFollowerOfItsOwnTurn: a follower continues the work of the goroutine that it follows. As soon
+// as the follower's turn has ended, another goroutine has the next one.
 func TestFollowerOfItsOwnTurn(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	defer qp.Close()

@@ -42,7 +42,7 @@ func (inertProvider) Listen(Service, string, string) (Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A inertEndpoint records its calls.
+// An inertEndpoint records its calls.
 type inertEndpoint struct {
 	q        *ProviderQP
 	posted   []Posted
@@ -130,7 +130,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestNoStreams: a provider without streams refuses one, and the caller's is closed.
+// TestNoStreams: a provider that does not run over streams refuses a stream, and closes the
+// caller's.
 func TestNoStreams(t *testing.T) {
 	_, _, qp, _ := stillQP(t)
 	a, b := net.Pipe()
@@ -266,7 +267,7 @@ func TestFirstCauseWins(t *testing.T) {
 	}
 }
 
-// TestGoodEnd: the end of the stream after Disconnect leaves no error, and before it one.
+// TestGoodEnd: the end of the stream is no error after Disconnect, and an error otherwise.
 func TestGoodEnd(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		_, _, qp, ep := stillQP(t)
@@ -286,8 +287,8 @@ func TestGoodEnd(t *testing.T) {
 	}
 }
 
-// TestEqualReceivesAreOneRun: they take one entry of the ring, complete one by one, and in
-// order with different ones.
+// TestEqualReceivesAreOneRun: equal receives take one entry of the ring. They complete one by one,
+// and stay in order with different receives.
 func TestEqualReceivesAreOneRun(t *testing.T) {
 	const depth = 20
 	cq := NewDevice(inertProvider{}).NewCQ(2 * depth)

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A leanServer is an echoServer that keeps its coders, to avoid allocations.
+// A leanServer is an echoServer that keeps its Decoder and Encoder, to avoid allocations.
 type leanServer struct {
 	d xdr.Decoder
 	e xdr.Encoder
@@ -113,8 +113,8 @@ func testNoAllocation(t *bed) {
 			for range 20 {
 				call()
 			}
-			// A call's own allocations occur in each round; emptied pools after a garbage
-			// collection occur rarely.
+			// Allocations of the call itself occur in each round. Those that refill pools after a
+			// garbage collection occur rarely.
 			got := testing.AllocsPerRun(200, call)
 			for tries := 0; got != 0 && tries < 20; tries++ {
 				got = min(got, testing.AllocsPerRun(200, call))

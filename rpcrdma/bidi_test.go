@@ -49,7 +49,7 @@ func testBothDirections(t *bed) {
 	checkReleased(t, c, s)
 }
 
-// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), also unreadable ones.
+// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), and malformed calls too.
 func TestNoServiceDrops(t *testing.T) { overProviders(t, testNoServiceDrops) }
 
 func testNoServiceDrops(t *bed) {
@@ -118,7 +118,7 @@ func testBudgetSpent(t *bed) {
 	budget := mem.NewBudget(64 << 10)
 	ask := make(chan bool, 3)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
-		ask <- r.Buffer(20<<10) != nil // the half: a connection's share
+		ask <- r.Buffer(20<<10) != nil // half of the budget: one connection's share
 		ask <- r.Buffer(1) != nil
 		ask <- r.Buffer(-1) != nil
 		_ = r.Reply(replyTo(r))

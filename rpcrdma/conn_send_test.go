@@ -33,7 +33,7 @@ func connect(t *testing.T, cfg Config) (*Conn, *bareResponder) {
 	return connectOver(t, cfg, over, nc)
 }
 
-// connectOver is connect over the first of the two ends.
+// connectOver sets up a connection to a bareResponder: ours over the end over, the peer's over nc.
 func connectOver(t *testing.T, cfg Config, over, nc net.Conn) (*Conn, *bareResponder) {
 	p := &bareResponder{t: t, nc: nc, in: nc}
 	var started sync.WaitGroup
@@ -106,7 +106,7 @@ func awaitWaitlist(t *testing.T, c *Conn, n int) {
 }
 
 // A call that finds the send queue full waits, is sent in its turn, and leaves no trace if given up
-// before. In practice a call in the reverse direction finds it full when replies fill it.
+// before. In practice replies fill the queue, and a call in the reverse direction finds it full.
 func TestCallWaitsForSendQueue(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8})
 	first := start(t.Context(), c, nullCall(c, 1))
@@ -169,11 +169,11 @@ func TestEndWhileCallsWaitForSendQueue(t *testing.T) {
 	checkReleased(t, c)
 }
 
-// No call is made before the receives for replies are posted, by any goroutine, and none at all if
-// posting failed.
+// No goroutine can make a call before the receives for replies are posted, or at all if posting
+// them failed.
 func TestReceivesAreThereBeforeCalls(t *testing.T) {
 	dev := iwarp.Open(rnic.DeviceConfig{})
-	const credits = 2048 // so that it takes a while
+	const credits = 2048 // many, so that posting the receives takes a while
 	for range 20 {
 		c, err := newConn(dev, Config{Credits: credits})
 		if err != nil {

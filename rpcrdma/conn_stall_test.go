@@ -23,8 +23,8 @@ func TestStallTicks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		busy  bool
-		count int64  // of work done between two ticks
-		bytes uint64 // bytes moved between them
+		count int64  // pieces of work done between two ticks
+		bytes uint64 // bytes moved between two ticks
 		want  bool
 	}{
 		{"nothing is done", true, 0, 0, true},
@@ -62,7 +62,7 @@ func TestAbandonedWindowEndsConnection(t *testing.T) {
 }
 
 func testAbandonedWindowEndsConnection(t *bed) {
-	// The tick is long enough for sending.
+	// The stall tick is long enough for sending the call.
 	p, c := rawResponder(t, Config{Credits: 2, stall: 100 * time.Millisecond}, r1)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := start(ctx, c, nullCall(c, 7))

@@ -15,12 +15,12 @@ import (
 // goroutine takes over the receive side.
 type busyServer struct {
 	echoServer
-	rnd *rand.Rand // guarded by leader
+	rnd *rand.Rand // used by the leader only
 
 	leader   int // calls; owned by the leader, without a lock
 	leading  atomic.Int32
 	moved    atomic.Int32 // calls that have waited
-	apart    atomic.Int32 // calls that arrived on a goroutine that cannot be replaced (CanFollow is false)
+	apart    atomic.Int32 // calls on a goroutine that cannot be replaced (CanFollow is false)
 	followed sync.WaitGroup
 }
 
@@ -47,7 +47,7 @@ func (s *busyServer) ServeRPC(r *Request) (leads bool) {
 		follow()
 		time.Sleep(pause)
 		s.serve(r)
-	} else { // a timer starts the next receiver, maybe after the end
+	} else { // a timer starts the next receiver, perhaps after the handler has replied
 		s.serve(r)
 		s.followed.Go(func() {
 			time.Sleep(pause)
@@ -58,7 +58,7 @@ func (s *busyServer) ServeRPC(r *Request) (leads bool) {
 }
 
 // TestBusyHandlers: each call is served once, while the receiving goroutine changes in the middle
-// of batches. Collected replies leave.
+// of batches. Replies collected for one post leave too.
 func TestBusyHandlers(t *testing.T) { overProviders(t, testBusyHandlers) }
 
 func testBusyHandlers(t *bed) {

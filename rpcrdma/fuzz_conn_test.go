@@ -35,8 +35,8 @@ const (
 	sendMessage      = iota // any bytes as a Send
 	sendCall                // a call with chunks
 	sendReply               // a reply to our call
-	sendErrorReply          // RDMA_ERROR to it
-	sendWrite               // RDMA Write to its chunks
+	sendErrorReply          // an RDMA_ERROR reply to our call
+	sendWrite               // RDMA Write to our call's chunks
 	sendReadResponse        // an answer to an RDMA Read
 	sendULPDU               // any bytes as segment
 	doCall                  // our call
@@ -52,8 +52,8 @@ const (
 )
 
 // FuzzConn: a script's first byte sets the modes, the others control the peer's messages and our
-// calls. The test checks that everything ends, that every call ends once and everything is
-// released. Chunks are used as offered, and memory returned by Do is not touched or read any more.
+// calls. The test checks that each call ends exactly once, and that everything is released at the
+// end. Chunks are used as offered, and memory returned by Do is not touched or read any more.
 func FuzzConn(f *testing.F) {
 	for _, mode := range []byte{0, fuzzDial, fuzzPlain, fuzzDial | fuzzClient, fuzzNoCRC | fuzzClose} {
 		for _, s := range connSeeds() {
@@ -172,7 +172,7 @@ func newFuzzConn(t *testing.T, mode byte) *fuzzConn {
 	return c
 }
 
-// dialOn is Dial to a peer at l's other end.
+// dialOn acts like Dial, for a peer at l's other end.
 func dialOn(ctx context.Context, dev *rnic.Device, l *rnictest.Listener, cfg Config) (*Conn, error) {
 	c, err := newConn(dev, cfg)
 	if err != nil {

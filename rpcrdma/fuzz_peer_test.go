@@ -29,7 +29,7 @@ type fuzzPeer struct {
 	calls       []Header            // received
 	asked       []rdmap.ReadRequest // received, not answered
 	msg         []byte              // the Send being received
-	granted     bool                // sent a possible reply
+	granted     bool                // a message that may be a reply, and so grant credits, was sent
 }
 
 func newFuzzPeer(t *testing.T, p *rnictest.Peer) *fuzzPeer {
@@ -57,8 +57,8 @@ func (p *fuzzPeer) send(inv uint32, msg []byte) error {
 	return p.peer.Segment(ddp.Header{Last: true, Inv: inv}, op, msg)
 }
 
-// call sends a call: procedure, shape, length of segments, count of them, argument. The shape
-// selects the lists present, and whether their contents fit.
+// call sends a call. The script has its procedure, shape, length and count of segments, and
+// argument. The shape selects the lists present, and whether their contents fit.
 func (p *fuzzPeer) call(s *rnictest.Script) error {
 	proc, shape, n, count, arg := s.Byte(), s.Byte(), uint32(s.Word()), int(s.Byte()&3), s.Word()
 	h := Header{XID: 0x1000 + uint32(s.Byte()), Version: 1, Credits: 9}
@@ -100,7 +100,7 @@ func (p *fuzzPeer) call(s *rnictest.Script) error {
 	return p.send(0, append(h.Append(nil), body...))
 }
 
-// pick returns a received call, or something else.
+// pick returns a received call, or a header with an XID that no call has.
 func (p *fuzzPeer) pick(i byte) Header {
 	p.lock()
 	defer p.unlock()
@@ -122,7 +122,8 @@ func (p *fuzzPeer) target(call, i byte) (seg chunks.Segment) {
 	return seg
 }
 
-// reply sends a reply: call, flags, bytes that chunks hold, rest of the message.
+// reply sends a reply. The script has the call, flags, the bytes that chunks hold, and the rest of
+// the message.
 func (p *fuzzPeer) reply(s *rnictest.Script) error {
 	call, flags, placed := p.pick(s.Byte()), s.Byte(), uint32(s.Byte())*8
 	body := append(words(call.XID, 1, 0), s.Take(int(s.Byte()))...)
@@ -154,7 +155,8 @@ func (p *fuzzPeer) reply(s *rnictest.Script) error {
 	return p.send(inv, append(h.Append(nil), body...))
 }
 
-// answer answers the oldest RDMA Read: all of it, or as how directs.
+// answer answers the oldest RDMA Read: correctly if how is 0, and otherwise at another offset, with
+// more bytes, or in shorter segments.
 func (p *fuzzPeer) answer(how byte) error {
 	p.lock()
 	var q rdmap.ReadRequest
@@ -222,7 +224,7 @@ func (p *fuzzPeer) message(msg []byte) error {
 // ourXID is the upper half of our calls' XIDs.
 const ourXID = 0xca11
 
-// taken fills the memory of an ended call; no script has such a byte.
+// taken fills the memory of an ended call; FuzzConn removes this byte from scripts.
 const taken = 0xee
 
 // fuzzCalls are our calls.
@@ -236,7 +238,8 @@ type fuzzCalls struct {
 	sinks [][]byte // memory of ended calls, with the bytes around it
 }
 
-// start begins a call: NULL, READ by sink or reply, WRITE, long call, pair.
+// start begins a call. kind selects NULL, READ with or without a sink, WRITE, a long call, or a
+// pair.
 func (f *fuzzCalls) start(kind byte, n int) {
 	if len(f.cancels) == 12 {
 		return

@@ -1,4 +1,4 @@
-// The header codec against bytes written by hand, their truncations.
+// The header codec compared with bytes written by hand, and their truncations.
 
 package rpcrdma
 

@@ -23,7 +23,7 @@ const (
 	procNull  = 0
 	procRead  = 1 // argument: count; result: count and an item of count bytes
 	procWrite = 2 // argument: an item; result: its sum and length
-	procLong  = 3 // argument: opaque; result: the same as opaque in the stream
+	procLong  = 3 // argument: an opaque; result: the same opaque in the stream
 	procPair  = 4 // argument: two items; result: both lengths and the sum of both
 )
 
@@ -33,7 +33,7 @@ type echoServer struct {
 	async  bool
 	calls  atomic.Int64
 	served tally
-	hold   func(r *Request, xid uint32) bool // not nil: can take the request away
+	hold   func(r *Request, xid uint32) bool // if set: reports whether it took over the request
 }
 
 // A tally is a WaitGroup that permits Add during Wait: the race detector sees no order in replies
@@ -126,7 +126,7 @@ func fill(b []byte, seed uint32) {
 
 func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
-// pair joins a client to a server with the handler h.
+// pair connects a client to a server, and returns the Conns of both.
 func pair(t testing.TB, client, server Config) (*Conn, *Conn) {
 	t.Helper()
 	dev, l := listen(t)

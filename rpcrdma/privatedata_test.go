@@ -51,8 +51,9 @@ func TestPrivateDataVariants(t *testing.T) {
 	}
 }
 
-// RFC 8797 §4.1 [R8797-011 R8797-013], RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018], RFC 8166
-// §3.3.2 [R8166-033]
+// TestAgree: each direction has the smaller of both sizes, and remote invalidation needs both sides
+// (RFC 8797 §4.1 [R8797-011 R8797-013], RFC 8797 §4.2 [R8797-016 R8797-017 R8797-018], RFC 8166
+// §3.3.2 [R8166-033]).
 func TestAgree(t *testing.T) {
 	conformance.Proves(t, "R8166-033", "R8166-038", "R8797-009", "R8797-011", "R8797-013", "R8797-016", "R8797-017", "R8797-018")
 	a := PrivateData{RemoteInvalidate: true, SendSize: 65536, RecvSize: 4096}

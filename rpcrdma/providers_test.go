@@ -48,7 +48,7 @@ func (b *bed) Run(name string, part func(*bed)) bool {
 	return b.T.Run(name, func(t *testing.T) { part(&bed{t, b.provider}) })
 }
 
-// providerOf returns t's provider: iWARP if it is not one of overProviders.
+// providerOf returns t's provider: iWARP if overProviders has not started t.
 func providerOf(t testing.TB) provider {
 	if b, ok := t.(*bed); ok {
 		return b.provider

@@ -134,8 +134,8 @@ func (p *rawPeer) want(name string, want []byte) {
 	}
 }
 
-// null sends a NULL call and requires its reply: no other message came before it, and the
-// connection still serves.
+// null sends a NULL call and requires its reply as the next message: so no other message was sent
+// before, and the connection still serves calls.
 func (p *rawPeer) null(name string) {
 	p.t.Helper()
 	xid := 0xee000000 | nextXID.Add(1)

@@ -159,7 +159,7 @@ func TestLoneCallGivesUp(t *testing.T) {
 func TestSlowCallIsNoStall(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {
 		q.alone()
-		for range 2 { // once the caller receives, once the RNIC
+		for range 2 { // once the caller receives the answer, once the RNIC does
 			d := q.begin(t.Context())
 			time.Sleep(10 * stallTicks * stallTick)
 			q.wantCall(q.xid)
@@ -178,7 +178,7 @@ func TestEarlyReply(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		// One more and callers would receive themselves: then no reply could be early.
+		// After one more call callers would receive themselves, and no reply could be early.
 		for range lead.AloneMin - 2 {
 			since := time.Now()
 			q.onWrite.Store(&early)
@@ -189,7 +189,8 @@ func TestEarlyReply(t *testing.T) {
 	})
 }
 
-// TestEarlyReplyOfOther: the same if another call's caller sends this call, and receives.
+// TestEarlyReplyOfOther: an early reply waits for nothing either if another call's caller sends
+// this call, and receives.
 func TestEarlyReplyOfOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {
 		held := make(chan struct{})
@@ -215,8 +216,8 @@ func TestEarlyReplyOfOther(t *testing.T) {
 	})
 }
 
-// TestGiveUpBeforeSent: a call given up while another caller sends it returns as soon as it has
-// left.
+// TestGiveUpBeforeSent: Do returns from a call given up while another caller sends it, as soon as
+// the call has left.
 func TestGiveUpBeforeSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {
 		held := make(chan struct{})

@@ -164,7 +164,7 @@ func testRequesterDrops(t *bed) {
 		words(7, 1, 100, 0, 0, 1, 1, echo(s.Handle, 0, s.Offset+1), 0, 0, 7, 1, 0, 0, 0),  // another offset
 		words(7, 1, 100, 0, 0, 1, 1, echo(s.Handle, 5001, s.Offset), 0, 0, 7, 1, 0, 0, 0), // more than offered
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 1, 1, good, 7, 1, 0, 0, 0),                  // a Reply chunk from nowhere
-		words(7, 1, 100, 1, 0, 1, 1, good, 0, 0),                                          // NOMSG without one
+		words(7, 1, 100, 1, 0, 1, 1, good, 0, 0),                                          // NOMSG without a Reply chunk
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 0, 8, 1, 0, 0, 0),                           // header and message differ
 		words(7, 1, 100, 0, 0, 1, 1, good, 0, 0, 7, 0, 0, 0, 0),                           // a call (RFC 8167 §6 [R8167-020])
 		words(8, 1, 100, 0, 0, 0, 0, 8, 1, 0), words(8, 1, 100, 4, 2),                     // unknown XID
@@ -172,7 +172,7 @@ func testRequesterDrops(t *bed) {
 	} {
 		p.send(msg)
 	}
-	// None of them has opened the window (RFC 8166 §3.3.3 [R8166-040]).
+	// None of these messages has opened the window (RFC 8166 §3.3.3 [R8166-040]).
 	second := start(t.Context(), c, nullCall(c, 9))
 	data := readItem(7, 4999)
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{data}, RemoteSTag: rnic.STag(s.Handle), RemoteTO: s.Offset}); err != nil {
@@ -198,7 +198,7 @@ func testRequesterDrops(t *bed) {
 	checkReleased(t, c)
 }
 
-// Answers that end a call with an error: each with its own, and the next call works.
+// Some answers end a call, each with its own error, and the next call works.
 func TestRequesterErrors(t *testing.T) { overProviders(t, testRequesterErrors) }
 
 func testRequesterErrors(t *bed) {
@@ -245,8 +245,8 @@ func testRequesterErrors(t *bed) {
 	}
 }
 
-// One call before the first reply, then as many as granted and at most as requested, in order of
-// arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
+// One call leaves before the first reply, then as many as granted but at most as requested, in
+// order of arrival (RFC 8166 §3.3.1 [R8166-019 R8166-021 R8166-023 R8166-024 R8166-025 R8166-026]).
 func TestRequesterCredits(t *testing.T) { overProviders(t, testRequesterCredits) }
 
 func testRequesterCredits(t *bed) {
@@ -300,7 +300,7 @@ func testRequesterCredits(t *bed) {
 	answer(0)
 	wantSent(6)
 	answer(0)
-	wantSent(7) // a grant of none is one
+	wantSent(7) // a grant of 0 counts as 1
 	answer(3)
 	wantSent(10) // three in flight
 	answer(4)

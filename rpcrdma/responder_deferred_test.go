@@ -1,4 +1,4 @@
-// Items read when they leave, which may be shorter by then.
+// Items that are read when they leave, and may be shorter by then.
 
 package rpcrdma
 
@@ -48,7 +48,8 @@ func (s *shrinkingRead) wantDone(t *testing.T, n int32) {
 	}
 }
 
-// cutProcRead is the Cut for procRead's reply; a negative count means the end.
+// cutProcRead shortens procRead's reply, for DeferItem; the result's count is negative if the data
+// ends there.
 func cutProcRead(stream []byte, n int, end bool) {
 	w := stream[len(stream)-8:]
 	binary.BigEndian.PutUint32(w[4:], uint32(n))
@@ -202,7 +203,7 @@ func TestDeferredItemOfFailedCall(t *testing.T) {
 		if xid != 7 {
 			return false
 		}
-		r.DeferItem(before, 0, 100, cutProcRead) // the next call replaces it
+		r.DeferItem(before, 0, 100, cutProcRead) // the next DeferItem replaces it
 		r.DeferItem(src, 0, 5000, cutProcRead)
 		if err := r.Reply(chunks.Message{Stream: words(xid, 1, 5)}); err != nil {
 			t.Errorf("Reply: %v", err)

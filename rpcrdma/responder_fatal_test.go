@@ -23,7 +23,7 @@ func testFatalCallReplayed(t *bed) {
 	for _, kind := range []string{"Read chunk", "Write chunk", "Reply chunk"} {
 		cfg := serverConfig(&echoServer{})
 		cfg.Fatal = NewFatalCalls()
-		// call is one with the chunk at seg, of 64 bytes.
+		// call returns a call with one chunk, 64 bytes at seg.
 		call := func(xid int, seg []uint32) []byte {
 			switch kind {
 			case "Read chunk":

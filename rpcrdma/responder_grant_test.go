@@ -126,7 +126,8 @@ func testSetCredits(t *bed) {
 	checkReleased(t, c)
 }
 
-// A reply with the larger number that leaves after one with the smaller takes nothing back.
+// If the reply with the larger grant leaves after a reply with the smaller one, it announces the
+// smaller one as well.
 func TestSetCreditsOvertaken(t *testing.T) { overProviders(t, testSetCreditsOvertaken) }
 
 func testSetCreditsOvertaken(t *bed) {
@@ -253,7 +254,7 @@ func grantsTold(t *testing.T, segs []seen) (told []int) {
 	return told
 }
 
-// Grants that change all the time, from many goroutines, under load: every call is served.
+// Every call is served while many goroutines change the grant all the time, under load.
 func TestSetCreditsUnderLoad(t *testing.T) { overProviders(t, testSetCreditsUnderLoad) }
 
 func testSetCreditsUnderLoad(t *bed) {

@@ -122,8 +122,8 @@ func testResponderRefuses(t *bed) {
 	checkReleased(t, c)
 }
 
-// A reply that fits nowhere is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3 [R8166-165], RFC
-// 8267 §3.1 [R8267-009]).
+// A reply that fits nowhere is replaced by ERR_CHUNK, with no byte written (RFC 8166 §4.5.3
+// [R8166-165], RFC 8267 §3.1 [R8267-009]).
 func TestResponderShortOfRoom(t *testing.T) { overProviders(t, testResponderShortOfRoom) }
 
 func testResponderShortOfRoom(t *bed) {
@@ -185,7 +185,8 @@ func testResponderWriteChunks(t *bed) {
 		t.Error("both sides offer remote invalidation, and it is not used")
 	}
 
-	// No padding in the chunk, although it has room (RFC 8166 §3.4.6.2 [R8166-081 R8166-082]).
+	// No padding is written into the chunk, although it has room (RFC 8166 §3.4.6.2 [R8166-081
+	// R8166-082]).
 	mr = fresh()
 	call(words(0, 1, 2, part(mr, 0, 5), part(mr, 5, 4), 0, 0), 5)
 	p.want("no pad", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 5), part(mr, 5, 0), 0, 0, 7, 1, 0, 5, 5))
@@ -193,7 +194,8 @@ func testResponderWriteChunks(t *bed) {
 		t.Error("a pad was written")
 	}
 
-	// Nothing to write: unused (RFC 8166 §4.3.2 [R8166-124], RFC 8166 §4.3.2.2 [R8166-130]).
+	// Without bytes to write the chunk is returned as unused (RFC 8166 §4.3.2 [R8166-124], RFC 8166
+	// §4.3.2.2 [R8166-130]).
 	mr = fresh()
 	call(words(0, 1, 2, part(mr, 0, 100), part(mr, 1000, 100), 0, 0), 0)
 	p.want("empty item", words(7, 1, grant, 0, 0, 1, 2, part(mr, 0, 0), part(mr, 1000, 0), 0, 0, 7, 1, 0, 0, 0))
@@ -203,8 +205,8 @@ func testResponderWriteChunks(t *bed) {
 	call(words(0, 1, 0, 0, 0), 5)
 	p.want("count 0", words(7, 1, grant, 0, 0, 1, 0, 0, 0, 7, 1, 0, 5, 5, readItem(7, 5), []byte{0, 0, 0}))
 
-	// One chunk too many, and an unneeded Reply chunk (RFC 8166 §4.3.2.1 [R8166-127], RFC 8166
-	// §4.3.3 [R8166-139]).
+	// One chunk too many and an unneeded Reply chunk are returned as unused (RFC 8166 §4.3.2.1
+	// [R8166-127], RFC 8166 §4.3.3 [R8166-139]).
 	mr = fresh()
 	call(words(0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 8), 0, 1, 1, part(mr, 200, 100)), 8)
 	p.want("unused ones", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 8), 1, 1, part(mr, 100, 0), 0, 1, 1, part(mr, 200, 0), 7, 1, 0, 8, 8))
@@ -214,8 +216,8 @@ func testResponderWriteChunks(t *bed) {
 	call(words(0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 64)), 6000)
 	p.want("Write chunk before Reply chunk", words(7, 1, grant, 0, 0, 1, 1, part(mr, 0, 6000), 0, 1, 1, part(mr, 6000, 0), 7, 1, 0, 6000, 6000))
 
-	// All of it by the Reply chunk, padding included (RFC 8166 §3.5.3 [R8166-093 R8166-095], RFC
-	// 8166 §4.3.3 [R8166-140]).
+	// The whole reply goes into the Reply chunk, padding included (RFC 8166 §3.5.3 [R8166-093
+	// R8166-095], RFC 8166 §4.3.3 [R8166-140]).
 	mr = fresh()
 	call(words(0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 4000)), 5001)
 	p.want("Reply chunk", words(7, 1, grant, 1, 0, 0, 1, 2, part(mr, 0, 4096), part(mr, 4100, 20+5004-4096)))

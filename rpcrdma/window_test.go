@@ -238,7 +238,7 @@ func testCallThatCannotBeMade(t *bed) {
 		t.Errorf("Do: %v, want %v", err, ErrTooLarge)
 	}
 	k.Release()
-	if err := answered(t, p, c, 8, 1); err != nil { // wantCall: it is the first message
+	if err := answered(t, p, c, 8, 1); err != nil { // its wantCall finds no earlier message
 		t.Errorf("answered: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ type pipedConn struct {
 	server sync.WaitGroup // the goroutines that read and write far, until it is closed
 }
 
-// newPipedConn makes such a connection in the test's bubble.
+// newPipedConn makes a pipedConn in the test's bubble.
 func newPipedConn(t *testing.T, cfg ClientConfig) *pipedConn {
 	near, far := net.Pipe()
 	p := &pipedConn{c: newClient(cfg, "server:2049"), far: far}
@@ -172,7 +172,8 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return io.ReadFull(s.r, p[:min(len(p), s.step)])
 }
 
-// TestReplyWinsOverTimerAndContext: in any order in which await may see them.
+// TestReplyWinsOverTimerAndContext: a reply wins over timer and context in any order in which await
+// may see them.
 func TestReplyWinsOverTimerAndContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipedConn(t, ClientConfig{})

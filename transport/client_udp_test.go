@@ -206,7 +206,7 @@ func (c *scriptedConn) Read([]byte) (int, error) {
 	}
 }
 
-// ICMP messages end the waiting calls, except for Hard, and the socket stays.
+// ICMP messages end the waiting calls, except with the CallTimeout Hard, and the socket stays.
 func TestUDPUnreachable(t *testing.T) {
 	for _, hard := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -298,7 +298,8 @@ func TestUDPSocketIsReplaced(t *testing.T) {
 	})
 }
 
-// Over sockets: results, items, errors, sizes, and a non-idempotent call that runs once.
+// Calls over sockets get results, items, errors and refused sizes, and a non-idempotent call runs
+// once.
 func TestUDPClient(t *testing.T) {
 	for _, at := range []struct{ listen, host string }{{"127.0.0.1:0", "127.0.0.1"}, {"[::]:0", "::1"}, {"0.0.0.0:0", "127.0.0.2"}} {
 		to, p, _ := serveUDP(t, at.listen)

@@ -38,7 +38,7 @@ func (h connServer) enter(ip string) *fakeConn {
 	return c
 }
 
-// used is enter for a connection that makes a call.
+// used adds a connection from ip that makes a call.
 func (h connServer) used(ip string) *fakeConn {
 	h.t.Helper()
 	c := h.enter(ip)

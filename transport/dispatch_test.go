@@ -69,7 +69,7 @@ func (t *tape) reply(c *Call) {
 func (t *tape) uncork(*Call)          { t.uncorked++ }
 func (t *tape) inputWaits(*Call) bool { return t.waits }
 
-// buffer returns no more than available, like every carrier.
+// buffer returns nil beyond a limit, like every carrier's.
 func (t *tape) buffer(_ *Call, n int) []byte {
 	if n < 0 || n > 4<<20 {
 		return nil
@@ -101,7 +101,7 @@ func (t *tape) start(s *Server, m chunks.Message) (leads bool) {
 	return s.dispatcher.serve(c, &t.peer)
 }
 
-// do also waits for the end.
+// do passes a message to the dispatcher, and returns the call's end.
 func (t *tape) do(s *Server, m chunks.Message) tapeEnd {
 	t.start(s, m)
 	return <-t.ends
@@ -128,7 +128,7 @@ func newTestServer(t testing.TB) (*Server, *testProgram) {
 
 const noAuth = "00000000 00000000 00000000 00000000 " // credential and verifier
 
-// Each answer in RFC 5531 §9, byte for byte.
+// Each kind of answer in RFC 5531 §9 is sent byte for byte.
 func TestDispatchGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-001", "R8166-002", "R8166-194", "R8267-019", "R8267-021")
 	s, _ := newTestServer(t)
@@ -193,7 +193,8 @@ func writeCall(n uint32, proc uint32) []byte {
 	return e.Bytes()
 }
 
-// Arguments in chunks: RFC 8166 §4.5.2 [R8166-161], RFC 8166 §6.1 [R8166-188 R8166-189].
+// Arguments in chunks are accepted if they fit the call, and otherwise refused: RFC 8166 §4.5.2
+// [R8166-161], RFC 8166 §6.1 [R8166-188 R8166-189].
 func TestDispatchItems(t *testing.T) {
 	conformance.Proves(t, "R8166-056", "R8166-161", "R8166-162", "R8166-183", "R8166-185", "R8166-188", "R8166-189", "R8267-014")
 	s, p := newTestServer(t)

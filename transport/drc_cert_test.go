@@ -50,7 +50,8 @@ func TestCallsOfOtherCertificatesAreNoDuplicates(t *testing.T) {
 	}
 }
 
-// TestCallOfAnotherCertificateWaitsForNone: a running call of another client is no original.
+// TestCallOfAnotherCertificateWaitsForNone: a call does not wait for an equal running call of
+// another client.
 func TestCallOfAnotherCertificateWaitsForNone(t *testing.T) {
 	ca := newTestCA()
 	for _, proc := range []uint32{tHold, tOver} {

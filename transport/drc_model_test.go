@@ -22,7 +22,7 @@ import (
 // The model program's procedures.
 const (
 	mOnce  = 1 + iota // not idempotent
-	mFails            // the same, and sometimes fails
+	mFails            // not idempotent, and sometimes fails
 	mAlone            // idempotent, but not beside its own copy
 )
 
@@ -33,7 +33,7 @@ type drcModel struct {
 
 	mu      sync.Mutex // guards all
 	rand    *rand.Rand
-	calls   int             // so far
+	calls   int             // calls made so far
 	by      map[carrier]int // a connection's call
 	runs    map[int]int     // by call: number of executions
 	running map[int]int     // by call: number of running executions
@@ -97,7 +97,7 @@ func (m *drcModel) send(k *tape, id int, call chunks.Message) {
 }
 
 // client makes calls one by one, as a user. It counts XIDs from 1, like all clients, and restarts
-// at 1 as another process after closing its connection. cuts: it loses connections, and repeats
+// at 1 as another process after closing its connection. With cuts it loses connections, and repeats
 // its call over the next one.
 func (m *drcModel) client(user uint32, cuts bool, calls int) {
 	k, xid := m.connect(), uint32(0)

@@ -41,8 +41,8 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfADatagramPeer: a RoCE client, with a UDP address, is identified by it like any
-// other, also when it changes to TCP.
+// TestDuplicateOfADatagramPeer: a RoCE client is identified by its UDP address as others by their
+// TCP address, also when it changes to TCP.
 func TestDuplicateOfADatagramPeer(t *testing.T) {
 	s, p := newTestServer(t)
 	over := func(remote net.Addr) *tape {
@@ -103,7 +103,7 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 					t.Errorf("%d bytes, form %d and then %d: first %x, again %x", n, i, k, first.reply, again.reply)
 				}
 			}
-			for _, m := range forms(7, tLink, n, 'b')[:1] { // other content, and one byte more
+			for _, m := range forms(7, tLink, n, 'b')[:1] { // other content, then four bytes more
 				newTape("10.0.0.1").do(s, m)
 			}
 			newTape("10.0.0.1").do(s, forms(7, tLink, n+4, 'a')[i])
@@ -114,7 +114,7 @@ func TestDuplicateInAnotherForm(t *testing.T) {
 	}
 }
 
-// TestNoOverlapInAnotherForm: as the test above, for a running call (WRITE).
+// TestNoOverlapInAnotherForm: a copy in another form waits for the running call (WRITE).
 func TestNoOverlapInAnotherForm(t *testing.T) {
 	const n = 4095
 	for i := range forms(0, tOverItem, n, 'a') {
@@ -145,7 +145,7 @@ func TestOtherCallsAreNoDuplicates(t *testing.T) {
 	for _, row := range []struct {
 		ip       string
 		xid, arg uint32
-		// Other client, XID, argument.
+		// The first row again, then another client, another XID, and another argument.
 	}{{"10.0.0.1", 7, 1}, {"10.0.0.2", 7, 1}, {"10.0.0.1", 8, 1}, {"10.0.0.1", 7, 2}} {
 		k := newTape(row.ip)
 		k.do(s, callOf(row.xid, tCount, row.arg))
@@ -364,8 +364,8 @@ func TestNoOverlapRunsBesideNoCopy(t *testing.T) {
 	}
 }
 
-// TestQueuedCallOfEndedConnectionDoesNotRun: its client has repeated it over a live connection:
-// that copy runs instead, once.
+// TestQueuedCallOfEndedConnectionDoesNotRun: a queued call does not run once its connection has
+// ended. Its client's copy over a live connection runs instead, once.
 func TestQueuedCallOfEndedConnectionDoesNotRun(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")

@@ -34,7 +34,8 @@ func TestCallsWithoutAddress(t *testing.T) {
 	}
 }
 
-// TestRepliesWithItemsAreNotKept: the cache has no room for them, and the call is executed again.
+// TestRepliesWithItemsAreNotKept: the cache does not store replies with items, and the call is
+// executed again.
 func TestRepliesWithItemsAreNotKept(t *testing.T) {
 	var runs atomic.Int32
 	s := NewServer(ServerConfig{}, &Program{Number: testProg, Version: testVers, Procs: []Procedure{{Run: func(c *Call) error {
@@ -175,7 +176,8 @@ func unserved(t *testing.T, cfg ServerConfig) *tcpConn {
 	return newTCPConn(NewServer(cfg), theirs)
 }
 
-// TestDrainingReadsNoMore: also after an incomplete record has set a later deadline than drain's.
+// TestDrainingReadsNoMore: a draining connection reads nothing more, even if an incomplete record
+// has set a later deadline than drain's.
 func TestDrainingReadsNoMore(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		c := unserved(t, ServerConfig{})

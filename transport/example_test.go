@@ -26,7 +26,7 @@ type blob struct{ data []byte }
 
 func (b *blob) DecodeXDR(d *xdr.Decoder) { b.data = d.Item(1 << 20) }
 
-// fetch is the program's procedure.
+// fetch serves the program's procedure FETCH.
 func fetch(c *transport.Call) error {
 	n := c.Args.Uint32()
 	if err := c.ArgsErr(); err != nil {

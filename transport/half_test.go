@@ -58,8 +58,8 @@ func TestCutRecordsReleaseBudget(t *testing.T) {
 	})
 }
 
-// TestLargeRecordWaitsForTheBudget: it is served when memory is released, and cut off after a
-// timeout without; then it holds no memory.
+// TestLargeRecordWaitsForTheBudget: a large record is served when memory is released. Otherwise its
+// connection is cut off after a timeout, and then holds no memory.
 func TestLargeRecordWaitsForTheBudget(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Large results of Handle without items: what a call costs.
+// The cost of large results of Handle, without items.
 
 package transport
 
@@ -18,14 +18,14 @@ func (w *repeated) EncodeXDR(e *xdr.Encoder) {
 	}
 }
 
-// unread is a result that the client leaves.
+// An unread is a result whose content the client skips.
 type unread struct{}
 
 func (unread) DecodeXDR(d *xdr.Decoder) { d.Rest() }
 
 const wordsProg = 0x20000f13
 
-// wordsProgram returns as many words as the argument says.
+// wordsProgram returns a program whose procedure returns as many words as its argument says.
 func wordsProgram() *Program {
 	return &Program{Name: "words", Number: wordsProg, Version: 1, Procs: []Procedure{{Name: "WORDS", Idempotent: true,
 		Run: Handle(func(_ *Call, args *handleCount, res *repeated) error {

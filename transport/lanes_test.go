@@ -266,8 +266,8 @@ func TestQueueTime(t *testing.T) {
 	}
 }
 
-// TestAddedLane: a lane added while calls run gets its own workers and a share of the others,
-// like earlier lanes, once calls have ended; and its own name.
+// TestAddedLane: a lane added while calls run gets its own workers and a share of the others, like
+// earlier lanes, once calls have ended. It has the name given to it last.
 func TestAddedLane(t *testing.T) {
 	b := newBoard(t, 16, 8, "a")
 	one, two := b.conn(1), b.conn(2)

@@ -116,8 +116,8 @@ func TestClosedWhileItsCallRuns(t *testing.T) {
 	}
 }
 
-// TestClosedBeforeReply: the kernel has the reply, but the client has not read earlier
-// bytes.
+// TestClosedBeforeReply: if a client closes its connection before it has read earlier bytes, it may
+// repeat the call, although the kernel has the reply.
 func TestClosedBeforeReply(t *testing.T) {
 	p, _, addr := networks[0].start(t, ServerConfig{})
 	one, two := dialFrom(t, addr, 0), dialFrom(t, addr, 0)
@@ -313,7 +313,7 @@ func TestFatesAreCheckedOnce(t *testing.T) {
 		k.do(s, callOf(7, tCount, 1))
 		want := i
 		if i > 0 {
-			want++ // whether its own client has left
+			want++ // the call's own connection, too: its client may have left
 		}
 		if asked != want {
 			t.Errorf("call %d asked about %d connections, want %d", i, asked, want)

@@ -167,8 +167,8 @@ func TestNetlinkMessages(t *testing.T) {
 	}
 }
 
-// TestOwnerInOtherNamespace: its processes are as unknown to this kernel's tables as another
-// machine's.
+// TestOwnerInOtherNamespace: processes in another network namespace are as unknown to this kernel's
+// tables as another machine's.
 func TestOwnerInOtherNamespace(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	if _, err := exec.LookPath("ip"); err != nil {

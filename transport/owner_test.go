@@ -41,7 +41,7 @@ type ownerRes struct{ text string }
 
 func (r *ownerRes) DecodeXDR(d *xdr.Decoder) { r.text = string(d.Opaque(100)) }
 
-// askOwner makes the call.
+// askOwner makes the call, and returns its result or error as text.
 func askOwner(c *Client) string {
 	var res ownerRes
 	if err := c.Call(context.Background(), testProc(1), nil, &res, nil, 200); err != nil {
@@ -244,8 +244,8 @@ func TestOwnerOfClosedSocket(t *testing.T) {
 	}
 }
 
-// TestOwnerOfResetConnection: its ports are free for another connection, opened by root here;
-// bytes from the first one still have no owner.
+// TestOwnerOfResetConnection: a reset connection's ports are free for another one, opened by root
+// here. Bytes from the first one still have no owner.
 func TestOwnerOfResetConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -42,7 +42,7 @@ const (
 	tProcs
 )
 
-// A testProgram counts and holds.
+// A testProgram counts its runs, and holds calls until it is released.
 type testProgram struct {
 	runs    atomic.Uint32
 	entered chan struct{}
@@ -262,7 +262,7 @@ func shutdown(t testing.TB, s *Server, done chan error) {
 	}
 }
 
-// client connects until the test ends.
+// client returns a client that is connected until the test ends.
 func (n network) client(t testing.TB, addr string, cfg ClientConfig) *Client {
 	t.Helper()
 	c, err := n.dial(context.Background(), addr, cfg)

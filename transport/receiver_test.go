@@ -190,8 +190,8 @@ func TestShortCallsKeepTheRight(t *testing.T) {
 	}
 }
 
-// TestHeldUp: a call that keeps the right for some time while others wait is the last one for a
-// while; not if no other waits, or for a shorter time.
+// TestHeldUp: after a call that keeps the right for 100 µs while others wait, the next calls pass
+// the right on for a while. A shorter call, or one for which no other waits, has no such effect.
 func TestHeldUp(t *testing.T) {
 	for _, row := range []struct {
 		micros      uint32
@@ -449,7 +449,7 @@ func watchStandings() {
 	}
 }
 
-// unseenStandings is 1 if no test has taken an arrow of the drawing.
+// unseenStandings returns 1 if no test has taken some arrow of the drawing.
 func unseenStandings() (code int) {
 	arrowsSeen.Lock()
 	defer arrowsSeen.Unlock()

@@ -48,7 +48,8 @@ func TestReservedPort(t *testing.T) {
 	}
 }
 
-// TestReservedPortsAreNotAllTaken: with all in use, a connection comes from an ordinary port.
+// TestReservedPortsAreNotAllTaken: with all reserved ports in use, a connection comes from an
+// ordinary port.
 func TestReservedPortsAreNotAllTaken(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)

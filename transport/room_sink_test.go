@@ -34,8 +34,9 @@ type item struct{ data []byte }
 func (i *item) EncodeXDR(e *xdr.Encoder) { e.Item(i.data) }
 func (i *item) DecodeXDR(d *xdr.Decoder) { i.data = d.Item(1 << 20) }
 
-// TestResultsWithoutRoom: sizes that travel inline, by Write chunk and by Reply chunk; no sink,
-// an empty one, and sinks too short by one byte and by all but one.
+// TestResultsWithoutRoom: results without room fail alike over each network, for sizes that travel
+// inline, by Write chunk and by Reply chunk. The sink is missing, empty, or too short by one byte
+// or by all but one.
 func TestResultsWithoutRoom(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		s := NewServer(ServerConfig{}, mirror)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTLS has READs of 1 MiB over TLS, four at a time; the same bytes through two tls.Conns in
-// 64 KiB; and AES-256-GCM of one processor in records of 16 KiB.
+// BenchmarkTLS measures READs of 1 MiB over TLS, four at a time; the same bytes through two
+// tls.Conns in pieces of 64 KiB; and AES-256-GCM on one processor in records of 16 KiB.
 func BenchmarkTLS(b *testing.B) {
 	const size = 1 << 20
 	b.Run("read", func(b *testing.B) { benchReads(b, networks[2], size) })

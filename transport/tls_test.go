@@ -101,7 +101,7 @@ type pki struct {
 
 func (p *pki) serve() *tls.Config { return p.server }
 
-// listenTLS is listenTCP for a server with TLS.
+// listenTLS does the same as listenTCP, for a server with TLS.
 func listenTLS(s *Server, addr string) (string, chan error, error) {
 	s.cfg.TLS = testPKI().serve
 	return listenTCP(s, addr)
@@ -112,7 +112,7 @@ func dialTLS(ctx context.Context, addr string, cfg ClientConfig) (*Client, error
 	return DialTCP(ctx, addr, cfg)
 }
 
-// listenRDMATLS is listenRDMA for a server with TLS.
+// listenRDMATLS does the same as listenRDMA, for a server with TLS.
 func listenRDMATLS(s *Server, addr string) (string, chan error, error) {
 	s.cfg.TLS = testPKI().serve
 	return listenRDMA(s, addr)

@@ -21,16 +21,16 @@ import (
 // A softKernel replaces a session in the kernel: it is a tls.Conn with kernelTLS's methods.
 type softKernel struct{ *tls.Conn }
 
-// Notified takes each end for a proper one.
+// Notified reports each end as a proper one.
 func (k softKernel) Notified() bool { return true }
 
 func (k softKernel) WriteBuffers(b *net.Buffers) (int64, error) { return b.WriteTo(k.Conn) }
 
-// softTake is a takeTLS.
+// softTake moves a session into a softKernel; it is a takeTLS.
 func softTake(h *ktls.Handshake) (kernelTLS, error) { return softKernel{h.TLS}, nil }
 
-// kernelServer serves the test program; its sessions move as take says, and those of its client
-// into the kernel if possible.
+// kernelServer serves the test program. Its sessions move as take says. With client, its client's
+// session moves into the kernel if possible.
 func kernelServer(t *testing.T, take takeTLS, client bool) (*Server, *Client) {
 	t.Helper()
 	s, addr := tlsServer(t, testPKI().server)
@@ -43,8 +43,8 @@ func kernelServer(t *testing.T, take takeTLS, client bool) (*Server, *Client) {
 	return s, c
 }
 
-// TestKernelSessions: calls of all sizes over a server's session that has moved, or that cannot
-// move.
+// TestKernelSessions: calls of all sizes succeed over a server's session that has moved, or that
+// cannot move.
 func TestKernelSessions(t *testing.T) {
 	for name, take := range map[string]takeTLS{
 		"moved": softTake,

@@ -50,8 +50,8 @@ func TestOnePort(t *testing.T) {
 // goldenClientProbe is the client's probe of NFS, with the XID 0 and without its mark.
 const goldenClientProbe = "00000000 00000000 00000002 000186a3 00000003 00000000 00000007 00000000 00000000 00000000"
 
-// TestClientHello: the client's probe, byte by byte, and its ClientHello: TLS 1.3 with encryption,
-// the protocol sunrpc, and neither a ticket nor early data, also in a second session.
+// TestClientHello: the client's probe has the RFC's bytes. Its ClientHello has TLS 1.3 with
+// encryption, the protocol sunrpc, and neither a ticket nor early data, also in a second session.
 func TestClientHello(t *testing.T) {
 	conformance.Proves(t, "R9289-002", "R9289-003", "R9289-004", "R9289-005", "R9289-010", "R9289-024", "R9289-029", "R9289-030", "R9289-031", "R9289-062")
 	probes, hellos := make(chan []byte, 1), make(chan *tls.ClientHelloInfo, 1)

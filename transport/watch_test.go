@@ -39,7 +39,7 @@ func simulateCalls(t *testing.T) {
 	t.Cleanup(func() { outCallPool = pool })
 }
 
-// simulateBeside is simulate, for one more Client in the same bubble.
+// simulateBeside does the same as simulate, for one more Client in the same bubble.
 func simulateBeside(t *testing.T, cfg ClientConfig) *simulated {
 	s := &simulated{p: newTestProgram(), heard: make(chan bool, 16)}
 	server := NewServer(ServerConfig{}, s.p.program())
@@ -216,8 +216,8 @@ func TestRepeatsOfADeadlyCallArePaced(t *testing.T) {
 	})
 }
 
-// closing makes the server cut all connections from now on at the first call; busy: after
-// answering others.
+// closing makes the server cut each connection from now on at its first call; with busy, only after
+// it has answered other calls.
 func (s *simulated) closing(t *testing.T, busy bool) {
 	good := s.dial
 	s.dial = func(ctx context.Context) (clientConn, error) {

@@ -48,7 +48,7 @@ func (d *Decoder) SinkUsed() bool { return d.sinkUsed }
 // was no sink.
 func (d *Decoder) ItemKept() bool { return d.itemInline }
 
-// Err is the first error, or nil.
+// Err returns the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
 
 // Fail records err unless there is an earlier error.
@@ -58,7 +58,7 @@ func (d *Decoder) Fail(err error) {
 	}
 }
 
-// CheckLimit records ErrLimit if n exceeds limit: for lengths known only after reading.
+// CheckLimit records ErrLimit if n exceeds limit. Use it for lengths known only after reading.
 func (d *Decoder) CheckLimit(n, limit int) {
 	if n > limit {
 		d.Fail(ErrLimit)
@@ -85,9 +85,9 @@ func (d *Decoder) ItemBytes() (n int) {
 	return n
 }
 
-// Unreduced returns the length of the unread part with its detached items and their pads in
-// place, and its first bytes, at most limit. Both are the same for a message with any chunks.
-// lead aliases the message, or space, which must have capacity for it.
+// Unreduced returns the length and the first bytes, at most limit, of the unread part as it was
+// before its items were detached: with the items and their pads. Both results are the same for any
+// choice of chunks. lead aliases the message or space, whose capacity must be at least limit.
 func (d *Decoder) Unreduced(limit int, space []byte) (length int, lead []byte) {
 	rest := d.b[d.off:]
 	length = len(rest)

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// A user is a protocol's type: field by field in the specification's order.
+// A user is a type of some protocol, with its fields in the specification's order.
 type user struct {
 	id   uint32
 	name string

@@ -48,8 +48,8 @@ var protocolSeeds = []struct {
 	{10, &rpcbind.DumpRes{Mappings: []rpcbind.Mapping{{Prog: 1, Vers: 2, Prot: 3, Port: 4}}}},
 }
 
-// FuzzProtocols: the first byte selects the type; a decoded message must encode, and decode to
-// the same.
+// FuzzProtocols: the first byte selects the type; a decoded message must encode to bytes that
+// decode to the same message.
 func FuzzProtocols(f *testing.F) {
 	encode := func(to []byte, m message) []byte {
 		e := xdr.NewEncoder(to)

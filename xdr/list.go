@@ -1,4 +1,4 @@
-// Arrays, and the type without a value.
+// Arrays, and the type void, which has no bytes.
 
 package xdr
 

@@ -1,4 +1,4 @@
-// Lengths of arrays: their limits, and the memory that they lead to.
+// Lengths of arrays: checked against the limit and against the unread bytes.
 
 package xdr
 

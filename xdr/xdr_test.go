@@ -160,7 +160,7 @@ func TestLimits(t *testing.T) {
 }
 
 // TestItem: an argument is found by its offset, with or without its pad; a result by its order,
-// without (RFC 8166 §3.4.4.4 [R8166-057], RFC 8166 §3.4.5.2 [R8166-071], RFC 8166 §3.4.6.2
+// without a pad (RFC 8166 §3.4.4.4 [R8166-057], RFC 8166 §3.4.5.2 [R8166-071], RFC 8166 §3.4.6.2
 // [R8166-082]).
 func TestItem(t *testing.T) {
 	conformance.Proves(t, "R8166-057", "R8166-071", "R8166-082", "R8166-083")
@@ -198,8 +198,7 @@ func TestItem(t *testing.T) {
 	}
 }
 
-// TestSink: inline content is placed in the sink, once, and is refused where it does not fit.
-// TestUnreduced: the unread part, as before its items were detached.
+// TestUnreduced: the unread part is returned as it was before its items were detached.
 func TestUnreduced(t *testing.T) {
 	whole := []byte("hddr0000....item1...mid.item22..tail")
 	for _, limit := range []int{0, 3, 8, 12, 17, 19, 22, 31, 36, 100} {
@@ -226,6 +225,7 @@ func TestUnreduced(t *testing.T) {
 	}
 }
 
+// TestSink: inline content is placed in the sink, once, and is refused if it does not fit.
 func TestSink(t *testing.T) {
 	b := []byte{0, 0, 0, 3, 'a', 'b', 'c', 0, 0, 0, 0, 1, 'd', 0, 0, 0}
 	for _, size := range []int{3, 8} {

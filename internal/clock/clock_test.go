@@ -1,4 +1,4 @@
-// The clock against package time's.
+// The clock compared with package time.
 
 package clock
 

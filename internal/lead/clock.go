@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// A Clock moves the right of Leaders whose requests take long. Leaders that are seldom busy at the
-// same time, such as those of a server's connections, share one Clock: with separate timers, each
-// of a thousand leaders would start and stop its timer for nearly every request.
+// A Clock takes the right to receive from Leaders whose requests take long, and starts a follower.
+// Leaders that are seldom busy at the same time, such as those of a server's connections, share one
+// Clock: with separate timers, each of a thousand leaders would start and stop its timer for nearly
+// every request.
 type Clock struct {
 	every time.Duration // set once
 
 	mu      sync.Mutex // guards all below
-	leaders []*Leader  // with a run since the tick before the last
+	leaders []*Leader  // leaders that have begun a run since the tick before the last
 	spare   []*Leader  // the other array of leaders, empty
 	timer   *time.Timer
 	runs    bool // the timer runs

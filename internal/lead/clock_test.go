@@ -1,4 +1,4 @@
-// One clock of many leaders, in simulated time.
+// One clock for many leaders, in simulated time.
 
 package lead
 
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSharedClock: each slow request of many leaders is found, within two ticks, and no short one;
-// the clock stops, and starts again.
+// TestSharedClock: the clock of many leaders finds each slow request within two ticks, and no short
+// one. The clock stops while all are idle, and starts again.
 func TestSharedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock(Tick)
@@ -45,7 +45,7 @@ func TestSharedClock(t *testing.T) {
 	})
 }
 
-// TestSharedClockAllocates: in the steady state it allocates nothing.
+// TestSharedClockAllocates: a shared clock allocates nothing in the steady state.
 func TestSharedClockAllocates(t *testing.T) {
 	c := NewClock(time.Hour)
 	leaders := make([]Leader, 4)

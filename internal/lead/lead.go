@@ -59,7 +59,8 @@ var nexts = [states][]state{
 type Run uint64
 
 // A moment is the state of a Leader and the number of its latest run. Both are in one word, so a
-// former leader changes nothing: its run has ended, or another run has begun, and the word differs.
+// former leader's compare-and-swap fails: its run has ended or another one has begun, and the word
+// differs.
 type moment uint64
 
 func at(r Run, s state) moment     { return moment(r)<<2 | moment(s) }
@@ -67,10 +68,10 @@ func (m moment) run() Run          { return Run(m >> 2) }
 func (m moment) state() state      { return state(m & 3) }
 func (m moment) in(s state) moment { return at(m.run(), s) }
 
-// A Leader is the right to receive. Only the leader calls Begin, and only the goroutine that has
-// begun the run calls End and Busy. Any goroutine may call the other methods. No lock is needed,
-// because now is the only state that passes between goroutines, and the rest is counters and
-// Backoff.
+// A Leader manages the right to receive from one source. Only the leader calls Begin, and only the
+// goroutine that has begun the run calls End and Busy. Any goroutine may call the other methods. No
+// lock is needed, because now is the only state that passes between goroutines, and the rest is
+// counters and Backoff.
 type Leader struct {
 	// Backoff counts the requests left to other goroutines. It starts when the clock moves the
 	// right on; the owner may start it for other reasons, and calls Pass.
@@ -104,8 +105,8 @@ func (l *Leader) Begin() Run {
 	return next.run()
 }
 
-// End is called after a request has been run. It reports whether its goroutine still is the leader;
-// false: a follower is the leader now.
+// End is called after a request has been run. It reports whether the calling goroutine is still the
+// leader. If not, a follower is the leader now.
 func (l *Leader) End(r Run) bool {
 	// Running is tried first, because a run can change from running to late, but not back.
 	return l.become(at(r, running), at(r, ticking)) || l.become(at(r, late), at(r, ticking))

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/wait"
 )
 
-// in runs f with a Leader in simulated time; followers counts those that were started.
+// in runs f with a Leader in simulated time; followers counts the followers started so far.
 func in(t *testing.T, f func(t *testing.T, l *Leader, followers *atomic.Int32)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestShortRequests(t *testing.T) {
 	})
 }
 
-// A slow request holds up others for two ticks; then a follower leads, the former leader knows when
-// it ends, and the next requests are passed over.
+// A slow request holds up others for two ticks; then a follower leads. End reports this to the
+// former leader, and the backoff skips the next requests.
 func TestSlowRequest(t *testing.T) {
 	in(t, func(t *testing.T, l *Leader, followers *atomic.Int32) {
 		slow := l.Begin()
@@ -82,7 +82,7 @@ func TestSlowRequest(t *testing.T) {
 		}
 		other := l.Begin()
 		wantEnd(t, l, slow, false)
-		l.Busy(slow) // too late
+		l.Busy(slow) // too late: a follower leads already
 		wantEnd(t, l, other, true)
 		wantFollowers(t, followers, 1)
 		if got, want := l.Counts(), (Counts{Ran: 2, Replaced: 1, Passed: wait.Passes}); got != want {
@@ -91,8 +91,8 @@ func TestSlowRequest(t *testing.T) {
 	})
 }
 
-// The clock runs on after a request, so it looks at the next one somewhere between its begin and
-// one tick later: that one is slow after two ticks less what has passed of the first.
+// The clock keeps ticking after a request, so the next one begins at some phase between two ticks.
+// The request counts as slow after two ticks less this phase.
 func TestSlowIsBetweenOneTickAndTwo(t *testing.T) {
 	for phase := time.Duration(0); phase < Tick; phase += Tick / 8 {
 		for takes, leads := range map[time.Duration]bool{Tick - 1: true, 2*Tick - phase - 1: true, 2*Tick - phase: false} {
@@ -107,8 +107,8 @@ func TestSlowIsBetweenOneTickAndTwo(t *testing.T) {
 	}
 }
 
-// A clock that stops while a request begins takes nothing from the leader: it is replaced as often
-// as followers start.
+// A clock that stops while a request begins takes nothing from the leader: the leader is replaced
+// exactly as often as a follower starts.
 func TestClockThatStops(t *testing.T) {
 	var l Leader
 	var followers, lost atomic.Int32
@@ -126,14 +126,14 @@ func TestClockThatStops(t *testing.T) {
 	}
 }
 
-// A request that declares that it may wait has a follower at once, no clock needed, and says
-// nothing of the next ones.
+// After Busy a follower leads at once, without the clock, and the backoff does not skip the next
+// requests.
 func TestBusy(t *testing.T) {
 	in(t, func(t *testing.T, l *Leader, followers *atomic.Int32) {
 		r := l.Begin()
 		l.Busy(r)
 		wantFollowers(t, followers, 1)
-		l.Busy(r) // again: it leads no more
+		l.Busy(r) // no effect: this goroutine leads no more
 		wantFollowers(t, followers, 1)
 		if l.Current() != 0 {
 			t.Error("the new leader does not receive")
@@ -153,7 +153,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A slow request of each leader in a row is found.
+// If several leaders in a row run slow requests, the clock finds each of them.
 func TestSlowRequestsInARow(t *testing.T) {
 	in(t, func(t *testing.T, l *Leader, followers *atomic.Int32) {
 		var slow []Run
@@ -173,7 +173,7 @@ func TestAllocs(t *testing.T) {
 	var l Leader
 	l.Init(NewClock(time.Hour), func() {})
 	var row Row
-	l.End(l.Begin()) // makes the clock
+	l.End(l.Begin()) // makes the clock's timer
 	if n := testing.AllocsPerRun(1000, func() {
 		row.Count(false)
 		if !l.Backoff.Pass() && row.Alone() {

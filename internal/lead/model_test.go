@@ -15,7 +15,7 @@ type call struct {
 	came          time.Time
 	before, after time.Duration // duration until the call declares itself busy, and after that
 	busy          int           // how often it declares that
-	ran           int           // guarded by source.mu
+	ran           int           // number of its runs; guarded by source.mu
 }
 
 // A source has requests, and goroutines that lead or have led.
@@ -35,7 +35,7 @@ type source struct {
 
 func (s *source) follow() { go s.receive() }
 
-// holds is called by a goroutine that begins to receive, or stops (-1).
+// holds adds n to the number of goroutines that receive: 1 when one begins, -1 when one stops.
 func (s *source) holds(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *source) run(c *call, r Run) {
 	c.ran++
 }
 
-// TestModel: in each random schedule there is one leader at most, no request waits for one for more
-// than two ticks, and each request runs once.
+// TestModel: in each random schedule there is at most one leader. No request waits for a leader for
+// more than two ticks, and each request runs once.
 func TestModel(t *testing.T) {
 	taken := map[[2]state]bool{}
 	for seed := range uint64(100) {
@@ -119,7 +119,7 @@ func TestModel(t *testing.T) {
 
 // random sends requests by several programs, and returns all.
 func (s *source) random(rnd *rand.Rand) (all []*call) {
-	// Multiples of a part of a tick: events that can coincide do.
+	// Durations are multiples of a quarter tick, so that events often coincide.
 	some := func() time.Duration {
 		if rnd.IntN(2) == 0 {
 			return 0

@@ -1,10 +1,11 @@
-// Which requests are the leader's.
+// Rows of requests, each without a concurrent one.
 
 package lead
 
 import "testing"
 
-// Requests are taken to be alone after a number of them in a row, until another one is beside.
+// After AloneMin requests in a row Alone reports true, until a request is concurrent with another
+// one.
 func TestRow(t *testing.T) {
 	var r Row
 	for range 2 {

@@ -1,4 +1,4 @@
-// The drawing of a Leader's states, held against what each method does.
+// The drawing of a Leader's states, compared with the changes that each method makes.
 
 package lead
 
@@ -57,7 +57,7 @@ func TestStates(t *testing.T) {
 	wantDrawn(t, taken)
 }
 
-// wantDrawn holds the arrows that were taken against the drawing: all of it, and no others.
+// wantDrawn checks that the transitions taken are exactly the drawn ones.
 func wantDrawn(t *testing.T, taken map[[2]state]bool) {
 	t.Helper()
 	for arrow := range taken {
@@ -74,7 +74,7 @@ func wantDrawn(t *testing.T, taken map[[2]state]bool) {
 	}
 }
 
-// The run that is under way, in each state.
+// Current returns the run while the leader runs a request, and otherwise 0.
 func TestCurrent(t *testing.T) {
 	for s, want := range map[state]Run{receiving: 0, ticking: 0, running: 7, late: 7} {
 		var l Leader

@@ -1,4 +1,4 @@
-// Mistyped words and the known ones that they are close to.
+// Mistyped words, and the known words close to them.
 
 package similar
 

@@ -34,7 +34,7 @@ func (c *Counter) Win() { c.won.Add(1) }
 // Lose counts a decision that did not pay.
 func (c *Counter) Lose() { c.lost.Add(1) }
 
-// Note is Win or Lose.
+// Note calls Win if the decision paid, and otherwise Lose.
 func (c *Counter) Note(paid bool) {
 	if paid {
 		c.Win()

@@ -1,4 +1,4 @@
-// The sum of counters, of sources that come and go.
+// The sum over sources that come and go.
 
 package tally
 
@@ -12,7 +12,7 @@ type counting struct{ c Counter }
 
 func (c *counting) AddTo(t Table) { t.Add("poll", c.c.Counts()) }
 
-// TestSum: the sum has the counts of sources that are there, and of those that have left.
+// TestSum: the sum includes the counts of joined sources, and of sources that have left.
 func TestSum(t *testing.T) {
 	var s Sum
 	if got := s.Table(); len(got) != 0 {
@@ -42,7 +42,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestCountingAllocatesNothing: counting is for the data path.
+// TestCountingAllocatesNothing: counting allocates nothing, because it is for the data path.
 func TestCountingAllocatesNothing(t *testing.T) {
 	var c Counter
 	if n := testing.AllocsPerRun(100, func() { c.Win(); c.Lose(); c.Pass() }); n != 0 {

@@ -39,7 +39,7 @@ func (b *Backoff) Note(paid bool) {
 // Start makes the Backoff skip exactly the next [Passes] tries.
 func (b *Backoff) Start() { b.Skip(Passes) }
 
-// Skip is Start for the next n tries.
+// Skip makes the Backoff skip exactly the next n tries.
 func (b *Backoff) Skip(n int) { b.left.Store(int32(n)) }
 
 // Active reports whether to skip the next try.

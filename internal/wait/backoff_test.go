@@ -1,4 +1,4 @@
-// How many tries are passed over.
+// The number of tries that a Backoff skips.
 
 package wait
 
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Each miss in a row has twice as many tries be passed over, up to a bound, and one that pays ends
-// the row.
+// Each further miss in a row about doubles the number of skipped tries, up to a bound. A try that
+// pays ends the row.
 func TestMisses(t *testing.T) {
 	var b Backoff
 	passes := func() (n int) {
@@ -36,7 +36,8 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// A backoff passes over a number of tries, from any goroutine, and starts again in full.
+// After Start a Backoff skips Passes tries, whichever goroutines make them. Another Start sets the
+// full number again.
 func TestStart(t *testing.T) {
 	var b Backoff
 	if b.Active() || b.Pass() {

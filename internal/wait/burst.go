@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Yield is sched_yield(2): other threads that wait for this processor run first. Without such
+// Yield calls sched_yield(2): other threads that wait for this processor run first. Without such
 // threads it does nothing. The call bypasses Go's scheduler.
 func Yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
 

@@ -1,4 +1,4 @@
-// When a burst yields.
+// The number of bytes after which a Burst yields.
 
 package wait
 
@@ -9,7 +9,7 @@ func TestBurst(t *testing.T) {
 	var b Burst
 	for i, c := range []struct {
 		n     int
-		after uint64 // yields
+		after uint64 // yields so far
 	}{
 		{BurstBytes - 1, 0}, {1, 1}, {BurstBytes - 1, 1}, {3 * BurstBytes, 2}, {BurstBytes - 1, 2}, {1, 3},
 	} {

@@ -12,8 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// Counters to which several QPs add, through two regions of the same memory, miss nothing: in each
-// mode of CRC and markers, with more outstanding than the ORD, among Reads and Immediate Data.
+// Counters lose no addition when several QPs add through two regions of the same memory. This holds
+// in each mode of CRC and markers, with more operations outstanding than the ORD, among Reads and
+// Immediate Data.
 func TestAtomicSum(t *testing.T) {
 	conformance.Proves(t, "R5040-261", "R5040-262", "R5040-267")
 	const each, qps = 60, 4

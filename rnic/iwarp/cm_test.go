@@ -25,7 +25,7 @@ const (
 	repKey = "4d504120494420526570204672616d65"
 )
 
-// TestReplies: the Reply to each kind of Request, byte by byte.
+// TestReplies compares the Reply to each kind of Request, byte by byte.
 func TestReplies(t *testing.T) {
 	conformance.Proves(t, "R5040-171", "R5040-273", "R5040-274", "R5040-276", "R5044-002", "R5044-049", "R5044-050", "R5044-099",
 		"R5044-101", "R5044-109", "R5044-111", "R5044-112", "R5044-113", "R5044-116", "R5044-121", "R5044-127", "R6581-001",
@@ -74,12 +74,12 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestBadRequests: each closes the connection with nothing sent (RFC 5044 §7.1.2 [R5044-123]), the
-// key at its first wrong byte (RFC 5044 §7.1.1 [R5044-098]).
+// TestBadRequests: each bad Request closes the connection with nothing sent (RFC 5044 §7.1.2
+// [R5044-123]). A wrong key does so at its first wrong byte (RFC 5044 §7.1.1 [R5044-098]).
 func TestBadRequests(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-123", "R5044-135", "R5044-141", "R5044-144", "R5044-154",
 		"R5044-159", "R5044-177", "R6581-012")
-	d := Open(rnic.DeviceConfig{HandshakeTimeout: time.Hour}) // so that no connection ends by that
+	d := Open(rnic.DeviceConfig{HandshakeTimeout: time.Hour}) // so that no connection times out
 	l, err := d.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("Listen: %v", err)
@@ -124,7 +124,8 @@ func TestEarlyBytes(t *testing.T) {
 	}
 }
 
-// TestReject: private data both ways (RFC 5044 §7.1.2 [R5044-125], RFC 6581 §9).
+// TestReject: a rejection comes with private data from both sides (RFC 5044 §7.1.2 [R5044-125], RFC
+// 6581 §9).
 func TestReject(t *testing.T) {
 	conformance.Proves(t, "R5044-110", "R5044-124", "R5044-125", "R5044-145", "R6581-033")
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), Open(rnic.DeviceConfig{})

@@ -48,8 +48,8 @@ func TestDirectSinkRevoked(t *testing.T) {
 	}
 }
 
-// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer; and a large
-// one only after a read has filled the small one.
+// TestBuffersOnlyWithInput: a QP that waits for input, or has ended, holds no buffer. It gets a
+// large buffer only after a read has filled the small one.
 func TestBuffersOnlyWithInput(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 4)
 	r := &streamOf(s.qp).rx

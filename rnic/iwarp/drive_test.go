@@ -37,8 +37,8 @@ func TestDrive(t *testing.T) {
 	})
 }
 
-// TestDriveTCP: the same on a socket, in all modes, with payload that the caller places. It blocks
-// its thread if BlockThreads is set.
+// TestDriveTCP: a lone caller runs the handler with its reply on a socket too, in all modes, with
+// payload that the caller places. If BlockThreads is set, the caller blocks its thread.
 func TestDriveTCP(t *testing.T) {
 	// With one processor the receive loop always comes first.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
@@ -84,7 +84,7 @@ func (d *driven) echo(c net.Conn, n int) {
 }
 
 // TestDriveOthers: a second caller gets its reply from the caller that receives, and from the
-// receive loop once that one has left.
+// receive loop once the first caller has left.
 func TestDriveOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		took := d.begin()
@@ -116,7 +116,8 @@ func TestEnsureReceiver(t *testing.T) {
 	})
 }
 
-// TestOfferIsReclaimed: a caller that begins to wait in the batch before an offer has a receiver.
+// TestOfferIsReclaimed: if a caller begins to wait in the batch that precedes an offer, the receive
+// loop takes the offer back and receives its reply.
 func TestOfferIsReclaimed(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		<-d.drive()
@@ -135,8 +136,8 @@ func TestOfferIsReclaimed(t *testing.T) {
 	})
 }
 
-// TestOfferIsTaken: a caller that begins to wait in that batch takes the right if it calls
-// PollUntil.
+// TestOfferIsTaken: a caller that begins to wait in the batch that precedes an offer takes the
+// right if it calls PollUntil.
 func TestOfferIsTaken(t *testing.T) {
 	// With several processors the caller's goroutine may start later than the receive loop yields.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -222,7 +223,7 @@ func TestRecall(t *testing.T) {
 		if took := <-d.begin(); took > 2*parkTick {
 			t.Errorf("the caller received for %v, want %v at most", took, 2*parkTick)
 		}
-		time.Sleep(time.Hour) // nothing is left of the interruption
+		time.Sleep(time.Hour) // the recall has no effect any more
 		d.wantOwner(ownerLoop)
 		d.answer()
 		if synctest.Wait(); d.by[ownerLoop].Load() != 1 || d.qp.Err() != nil {

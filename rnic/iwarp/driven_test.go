@@ -26,7 +26,7 @@ type driven struct {
 	onHandle   func()               // not nil: runs first in the handler
 }
 
-// newDriven connects such a QP over one end of a connection; the test has the other.
+// newDriven connects a driven QP over ours; the test uses the other end, theirs.
 func newDriven(t *testing.T, cfg rnic.DeviceConfig, ours, theirs net.Conn) *driven {
 	t.Helper()
 	d := &driven{ours: ours, theirs: theirs}

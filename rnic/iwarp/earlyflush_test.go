@@ -1,4 +1,4 @@
-// A long batch: which replies leave before it is done.
+// The replies that leave before a long batch is done.
 
 package iwarp
 
@@ -52,7 +52,7 @@ func (a *answerer) batch(msn *uint32, n int) {
 	synctest.Wait() // the last answer has been noted
 }
 
-// messages returns the next n of a peer, empty Sends.
+// messages returns the next n messages of a peer: empty Sends.
 func messages(msn *uint32, n int) (b []byte) {
 	for range n {
 		*msn++

@@ -64,8 +64,8 @@ func TestPeerCloses(t *testing.T) {
 		s.hearULPDU()
 		s.c.Close()
 		s.wantEnd(t, rnic.ErrConnLost)
-		// Oldest first. A Send that TCP took completely has not failed; it was unsignaled, so it
-		// has no completion.
+		// Work is flushed oldest first. A Send that TCP took completely has not failed; it was
+		// unsignaled, so it has no completion.
 		s.want(t, rnic.OpRead, 1, rnic.WCFlushErr)
 		if n := s.cq.Poll(make([]rnic.WC, 1)); n != 0 {
 			t.Fatal("more completions")
@@ -97,7 +97,8 @@ func TestDisconnect(t *testing.T) {
 	b.wantEnd(t, io.EOF)
 }
 
-// TestDeafPeer: neither call waits forever for a peer that does not read.
+// TestDeafPeer: Close, Disconnect and a Terminate do not wait forever for a peer that does not
+// read.
 func TestDeafPeer(t *testing.T) {
 	conformance.Proves(t, "R5040-142", "R5040-161", "R5041-073")
 	for _, how := range []string{"Close", "Disconnect", "Terminate"} {
@@ -178,7 +179,8 @@ func TestCloseIdle(t *testing.T) {
 	}
 }
 
-// TestCQOverrun: nothing is lost, the QP fails (RFC 5040 §8.1.1 [R5040-214]).
+// TestCQOverrun: a CQ without room makes the QP fail, and no completion is lost (RFC 5040 §8.1.1
+// [R5040-214]).
 func TestCQOverrun(t *testing.T) {
 	conformance.Proves(t, "R5040-188", "R5040-214", "R5040-221", "R5040-255")
 	a, b := newSide(t, rnic.DeviceConfig{}, 16), newSideCQ(t, rnic.DeviceConfig{}, 16, 2)

@@ -112,7 +112,7 @@ func serve(dev *rnic.Device, l rnic.Listener) error {
 	if err := req.Accept(qp, rnic.ConnParams{}); err != nil {
 		return err
 	}
-	if _, err := wait(cq); err != nil { // it asked
+	if _, err := wait(cq); err != nil { // the client's question
 		return err
 	}
 	ad := binary.BigEndian.AppendUint32(nil, uint32(mr.STag()))

@@ -193,7 +193,7 @@ func TestEndWhileFollowed(t *testing.T) {
 	})
 }
 
-// TestInputWaits: it reports unread input, and none once that was read.
+// TestInputWaits: InputWaits reports unread input, and not input that was read.
 func TestInputWaits(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	for range 2 {

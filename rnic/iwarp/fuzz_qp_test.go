@@ -23,7 +23,7 @@ import (
 const (
 	fuzzCRC      = 1 << iota // CRCs in use
 	fuzzMarked               // the peer's FPDUs have markers
-	fuzzMarking              // ours have
+	fuzzMarking              // our FPDUs have markers
 	fuzzInitiate             // we are the initiator
 	fuzzSmallCQ              // completions can overrun their queue
 	fuzzGood                 // we disconnect in good order
@@ -114,8 +114,8 @@ type conversation struct {
 	t     *testing.T
 	mode  byte
 	peer  *rnictest.Peer
-	asked []rdmap.ReadRequest // our Reads that the peer has not answered, guarded by said
-	said  chan struct{}       // token
+	asked []rdmap.ReadRequest // our Reads without an answer; used with the token of said
+	said  chan struct{}       // has a token while asked is in use
 	heard chan error          // how listening ended
 }
 
@@ -206,7 +206,8 @@ func (c *conversation) step(s *rnictest.Script) error {
 	return nil
 }
 
-// sendStep: opcode, MSN off by, region to invalidate (or flags), offset, bytes.
+// sendStep sends a segment of a Send. The script has the opcode, the error of the MSN, the region
+// to invalidate, the offset, and the number of bytes.
 func (c *conversation) sendStep(s *rnictest.Script) error {
 	kind, msn, r, mo, n := s.Byte(), s.Byte(), s.Byte(), s.Byte(), s.Byte()
 	op := rdmap.OpSend + rdmap.Opcode(kind>>1&3)

@@ -99,7 +99,7 @@ func newFuzzMemory(t *testing.T, dev *rnic.Device) *fuzzMemory {
 	return m
 }
 
-// invalidate: from now on nothing is placed.
+// invalidate invalidates region i; nothing may be placed there from then on.
 func (m *fuzzMemory) invalidate(i int) {
 	m.mrs[i].Invalidate()
 	m.gone(i)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The fates of a message.
+// The ways in which a message is answered.
 const (
 	answeredHere  = 'h' // by the handler
 	answeredLater = 'l' // by another goroutine, after a while
@@ -149,7 +149,7 @@ func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	}
 }
 
-// TestLargeReadsAndWrites: the sizes that count as large.
+// TestLargeReadsAndWrites checks the sizes that count as large.
 func TestLargeReadsAndWrites(t *testing.T) {
 	c, l := pipeLink(t)
 	large := make([]byte, largeBytes)

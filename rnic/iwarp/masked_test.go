@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A promptSink is called once for each wait, when there was no input.
+// A promptSink calls idle once, when a read ends without input. Input that idle causes then comes
+// before the wait.
 type promptSink struct {
 	roomySink
 	keep bool

@@ -27,7 +27,7 @@ func newSide(t testing.TB, cfg rnic.DeviceConfig, depth int) *side {
 	return newSideCQ(t, cfg, depth, 2*depth)
 }
 
-// newSideCQ is newSide with a CQ for n completions.
+// newSideCQ makes a side whose CQ has room for the given number of completions.
 func newSideCQ(t testing.TB, cfg rnic.DeviceConfig, depth, completions int) *side {
 	t.Helper()
 	s := &side{dev: Open(cfg)}
@@ -56,7 +56,7 @@ func join(t testing.TB, a, b *side) {
 	joinWith(t, a, b, rnic.ConnParams{PrivateData: []byte("from a"), Provider: ConnOptions{Settle: -1}})
 }
 
-// joinWith is join with a's parameters.
+// joinWith connects a to b, with p as a's parameters.
 func joinWith(t testing.TB, a, b *side, p rnic.ConnParams) {
 	t.Helper()
 	l, err := b.dev.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,7 @@ func joinWith(t testing.TB, a, b *side, p rnic.ConnParams) {
 	}
 }
 
-// want waits for the next completion.
+// want waits for the next completion, and requires opcode, id and status.
 func (s *side) want(t testing.TB, op rnic.Opcode, id uint64, st rnic.Status) rnic.WC {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

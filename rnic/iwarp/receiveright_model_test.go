@@ -30,9 +30,9 @@ func (c *singleReader) TryRead(bufs [][]byte) (int, error) {
 	return c.Ready.TryRead(bufs)
 }
 
-// TestReceiveRightModel: in each random schedule one goroutine at a time receives, and each reply
-// is handled at the moment in which it comes. A caller stays in PollUntil for two ticks at most,
-// and the QP ends in each state of its callers.
+// TestReceiveRightModel: in each random schedule at most one goroutine at a time receives, and each
+// reply is handled at the moment in which it comes. A caller stays in PollUntil for two ticks at
+// most, and the QP ends in each state of its callers.
 func TestReceiveRightModel(t *testing.T) {
 	taken := map[[2]owner]bool{}
 	var mu sync.Mutex

@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestRTRBothEnds: every offer against every set that the responder accepts, in all modes. If they
-// have an RTR in common, the responder's ULP can send first.
+// TestRTRBothEnds: each offer is made to a responder with each set of accepted RTRs, in all modes.
+// If they have an RTR in common, the responder's ULP can send first.
 func TestRTRBothEnds(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R5040-278", "R6581-002", "R6581-041", "R6581-042", "R6581-044", "R6581-046", "R6581-047", "R6581-048",
 		"R6581-053")
@@ -122,7 +122,7 @@ func TestRTRSendNoReceive(t *testing.T) {
 	<-a.qp.Done()
 }
 
-// TestRTRNamed: the kind that the Reply names for each offer and each set that the ULP has chosen.
+// TestRTRNamed: the Reply names the right kind for each offer and each set that the ULP has chosen.
 // In the client-server model it names none.
 func TestRTRNamed(t *testing.T) {
 	conformance.Proves(t, "R6581-041", "R6581-042", "R6581-044", "R6581-046", "R6581-050", "R6581-052")

@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// rtrHex is the RTRs as FPDUs with CRC: golden bytes.
+// rtrHex has the golden bytes of each RTR, an FPDU with CRC.
 var rtrHex = map[RTR]string{RTRSend: rtrSendHex, RTRWrite: rtrWriteHex, RTRRead: rtrReadHex}
 
 // flags returns the enhanced data for r, with depths of 8.
@@ -56,8 +56,8 @@ func offers(t *testing.T, ctx context.Context, r RTR, reply string) (*script, ch
 	return s, ended
 }
 
-// TestRTRChosen: every offer against every Reply. The cheapest RTR that both name is sent. If there
-// is none, the peer gets an error and nothing else.
+// TestRTRChosen: each offer gets each Reply. The cheapest RTR that both name is sent. If there is
+// none, the peer gets an error and nothing else.
 func TestRTRChosen(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R6581-016", "R6581-045", "R6581-047", "R6581-048")
 	for offered := RTRWrite; offered <= RTRAny; offered++ {
@@ -88,7 +88,7 @@ func TestRTRChosen(t *testing.T) {
 	}
 }
 
-// TestRTRRefused: Replies that make the peer-to-peer model impossible.
+// TestRTRRefused: Connect fails after a Reply that makes the peer-to-peer model impossible.
 func TestRTRRefused(t *testing.T) {
 	conformance.Proves(t, "R5040-277", "R6581-032", "R6581-048", "R6581-054")
 	var rejected *rnic.RejectError
@@ -182,8 +182,8 @@ func TestRTRIsFirst(t *testing.T) {
 	}
 }
 
-// TestRTRReadUnanswered: a peer that does not answer the Read, answers something else, or
-// leaves, ends Connect with an error and the QP with it, and there is no completion.
+// TestRTRReadUnanswered: if a peer does not answer the Read, answers something else, or leaves,
+// Connect fails and the QP ends. There is no completion.
 func TestRTRReadUnanswered(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	for _, c := range []struct {

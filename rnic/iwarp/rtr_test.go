@@ -36,8 +36,8 @@ func initiates(t *testing.T, p rnic.ConnParams, want, reply string) (s *script, 
 	return s, ended
 }
 
-// TestRTROfInitiator: the announced RTRs, the choice among those that the Reply allows, and its
-// bytes. The ULP's Send follows it, although it is posted before Connect returns.
+// TestRTROfInitiator checks the announced RTRs, the choice among those that the Reply allows, and
+// the bytes sent. The ULP's Send follows the RTR, although it is posted before Connect returns.
 func TestRTROfInitiator(t *testing.T) {
 	conformance.Proves(t, "R6581-002", "R6581-003", "R6581-039", "R6581-040", "R6581-047", "R6581-053", "R6581-054")
 	const all = RTRSend | RTRWrite | RTRRead

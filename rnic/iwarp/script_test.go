@@ -29,7 +29,8 @@ func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	return scriptWith(t, rnic.DeviceConfig{}, p)
 }
 
-// scriptOver is scriptInitiator on a net.Pipe, which has no buffer and no system calls.
+// scriptOver connects a hand-made peer to our QP over a net.Pipe, which has no buffer and makes no
+// system calls.
 func scriptOver(t *testing.T) *script {
 	t.Helper()
 	s := &script{side: newSide(t, rnic.DeviceConfig{}, 16), t: t}
@@ -51,7 +52,8 @@ func scriptOver(t *testing.T) *script {
 	return s
 }
 
-// scriptWith is scriptInitiator for a device configured by cfg; the peer requests CRCs if we do.
+// scriptWith does the same as scriptInitiator, for a device configured by cfg. The peer requests
+// CRCs if we do.
 func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 16), t: t}
@@ -141,7 +143,7 @@ func (s *script) open() {
 	s.fpdu(tagged(0xc1, 0x40, 1, 0, nil))
 }
 
-// Segments by hand.
+// Constructors for segments made by hand.
 var (
 	tagged    = rnictest.Tagged
 	untagged  = rnictest.Untagged

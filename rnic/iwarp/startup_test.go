@@ -19,8 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestMatrix: both frames together decide about markers and CRCs, and about markers for each
-// direction separately.
+// TestMatrix: both frames together decide about CRCs, and for each direction separately about
+// markers.
 func TestMatrix(t *testing.T) {
 	conformance.Proves(t, "R5044-046", "R5044-053", "R5044-101", "R5044-102", "R5044-103", "R5044-104", "R5044-105", "R5044-106")
 	for i := range 16 {
@@ -89,7 +89,7 @@ func TestCRCStays(t *testing.T) {
 			s.fpdu(tagged(0xc1, 0x40, mr.STag(), mr.Base(), []byte{1}))
 		}
 		post(t, s.qp, rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{[]byte("ours has one too")}})
-		s.hearULPDU() // checks it
+		s.hearULPDU() // checks its CRC
 		b := mpa.AppendFPDU(nil, true, tagged(0xc1, 0x40, mr.STag(), mr.Base(), []byte("wrong")))
 		b[len(b)-1] ^= 1
 		s.say(b)

@@ -76,8 +76,8 @@ func exchange(t *testing.T, a, b *side) {
 	}
 }
 
-// TestEndAnyTime: ends from either side, at any moment of heavy traffic in both directions and
-// with regions that come and go, return, and every request posted completes once.
+// TestEndAnyTime: each way to end a QP returns, on either side, at any moment of heavy traffic with
+// regions that come and go. Every posted request completes once.
 func TestEndAnyTime(t *testing.T) {
 	for i := range 60 {
 		cfg := rnic.DeviceConfig{CRC: rnic.CRCMode(i%2) * rnic.CRCOff, Markers: i%4 == 2}

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// TestMechanismsOfDevice: a device has the decisions of all its streams, also of ended ones.
+// TestMechanismsOfDevice: a device has the decisions of all its streams, including ended ones.
 func TestMechanismsOfDevice(t *testing.T) {
 	a, b := newSide(t, rnic.DeviceConfig{}, 4), newSide(t, rnic.DeviceConfig{}, 4)
 	join(t, a, b)

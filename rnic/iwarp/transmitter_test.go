@@ -28,8 +28,8 @@ func (l *takingLink) writev(pieces [][]byte, _ core.WriteMode) (n int, full bool
 func (*takingLink) inline() bool { return true }
 func (*takingLink) mss() int     { return 65_480 }
 
-// TestLoopIsNotWokenForNothing: the transmit loop is woken only if the receive loop leaves it a
-// rest.
+// TestLoopIsNotWokenForNothing: the transmit loop is woken only if the receive loop leaves work to
+// it.
 func TestLoopIsNotWokenForNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := newSide(t, rnic.DeviceConfig{}, 32)
 			s, l := streamOf(a.qp), new(takingLink)
-			// Its loops do not run, so the token that wakes the transmit loop stays.
+			// The stream's loops do not run, so the token that wakes the transmit loop stays.
 			s.link, s.tx.link = l, l
 			s.tx.out.Start(core.Modes{CRC: true})
 			s.work.Start(1, 1, false)

@@ -28,8 +28,8 @@ func TestAlloc(t *testing.T) {
 			for range 20 {
 				echo()
 			}
-			// Allocations of the path occur in each round; emptied pools after a garbage collection
-			// occur rarely.
+			// Allocations of the data path occur in each round. Those that refill pools after a
+			// garbage collection occur rarely.
 			n := testing.AllocsPerRun(200, echo)
 			for tries := 0; n != 0 && tries < 20; tries++ {
 				n = min(n, testing.AllocsPerRun(200, echo))

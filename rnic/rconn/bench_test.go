@@ -94,8 +94,8 @@ func stream(b *testing.B, x, y net.Conn) func(n int) {
 	}
 }
 
-// compare runs ours and TCP's in turns, n of each in all, and returns the medians of their times
-// for one. Other programs on the machine then disturb both alike.
+// compare runs ours and tcp in turns, each n times in all, and returns the median time of one run
+// of each. Other programs on the machine then disturb both alike.
 func compare(b *testing.B, ours, tcp func(n int), n, turn int) (o, t time.Duration) {
 	ours(turn) // to the steady state
 	tcp(turn)
@@ -116,7 +116,7 @@ func compare(b *testing.B, ours, tcp func(n int), n, turn int) (o, t time.Durati
 	return times[0][len(times[0])/2] / time.Duration(turn), times[1][len(times[1])/2] / time.Duration(turn)
 }
 
-// BenchmarkPingPong is a round trip of 64 bytes. x-tcp-time divides by TCP's time.
+// BenchmarkPingPong measures a round trip of 64 bytes. x-tcp-time is our time divided by TCP's.
 func BenchmarkPingPong(b *testing.B) {
 	for _, v := range variants {
 		b.Run(v.name, func(b *testing.B) {
@@ -129,7 +129,7 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
-// BenchmarkStream writes 1 MiB at a time. x-tcp-speed divides by TCP's rate.
+// BenchmarkStream writes 1 MiB at a time. x-tcp-speed is our rate divided by TCP's.
 func BenchmarkStream(b *testing.B) {
 	for _, v := range variants {
 		b.Run(v.name, func(b *testing.B) {

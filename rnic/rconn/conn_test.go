@@ -91,7 +91,8 @@ func TestCloseDeliversAll(t *testing.T) {
 	})
 }
 
-// TestReset: after an end without a message, the bytes that came are read, and then a reset.
+// TestReset: after an end without a closing message, Read returns the bytes that came, and then
+// reports a reset.
 func TestReset(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		x, y := pair(t, network, Config{})
@@ -117,7 +118,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestClosed: after Close, and while it is waited for, methods fail with net.ErrClosed.
+// TestClosed: methods fail with net.ErrClosed after Close, and so do methods that wait when Close
+// is called.
 func TestClosed(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		x, y := pair(t, network, Config{Ring: minRing})
@@ -150,7 +152,8 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// TestHalfClosed: after CloseWrite a Write fails with EPIPE, and a Write that waited too.
+// TestHalfClosed: after CloseWrite a Write fails with EPIPE, and so does a Write that waited when
+// CloseWrite was called.
 func TestHalfClosed(t *testing.T) {
 	x, y := pair(t, "iwarp", Config{Ring: minRing})
 	end := make(chan error, 1)
@@ -260,7 +263,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// TestListenerCloses: Close ends a waiting Accept, and connections that none has accepted.
+// TestListenerCloses: Close ends a waiting Accept, and connections that no Accept has returned.
 func TestListenerCloses(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		l, cfg := listen(t, network, Config{})
@@ -305,7 +308,7 @@ func TestConfigErrors(t *testing.T) {
 	must.Equal(t, "rounded ring", cfg.Ring, 2*minRing)
 }
 
-// TestDialRefused: no listener, and a context that has ended.
+// TestDialRefused: Dial fails without a listener, and with a context that has ended.
 func TestDialRefused(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		l, cfg := listen(t, network, Config{})
@@ -318,8 +321,8 @@ func TestDialRefused(t *testing.T) {
 	})
 }
 
-// TestReadReceives: a Read that waits receives itself, even with a deadline, and if its side has
-// never written.
+// TestReadReceives: a Read that waits receives on its own goroutine, even with a deadline, and even
+// if its side has never written.
 func TestReadReceives(t *testing.T) {
 	l, cfg := listen(t, iwarp.Name, Config{})
 	x, y := join(t, l, cfg)

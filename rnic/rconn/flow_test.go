@@ -30,7 +30,7 @@ type inFlight struct {
 // content returns the byte at a position of a stream.
 func content(at int) byte { return byte(at*131 + at>>8) }
 
-// A world is both ends, and what the test draws.
+// A world is both ends, and the source of the test's choices.
 type world struct {
 	t *rapid.T
 	s [2]*side
@@ -66,7 +66,7 @@ func (w *world) post(to int, m message, offset int, data []byte) {
 	}
 }
 
-// write has side i write at most n bytes, or its end. It reports whether anything was sent.
+// write makes side i write at most n bytes, or its end. It reports whether anything was sent.
 func (w *world) write(i, n int) bool {
 	s := w.s[i]
 	offset, k := s.flow.room(min(n, s.toSend-s.sent))
@@ -86,7 +86,7 @@ func (w *world) write(i, n int) bool {
 	return false
 }
 
-// deliver has side i take at most n messages, and post their receives again after all of them.
+// deliver makes side i take at most n messages, and then post all their receives again.
 func (w *world) deliver(i, n int) bool {
 	s := w.s[i]
 	n = min(n, len(s.queue))
@@ -107,7 +107,7 @@ func (w *world) deliver(i, n int) bool {
 	return n > 0
 }
 
-// read has side i read at most n bytes.
+// read makes side i read at most n bytes.
 func (w *world) read(i, n int) bool {
 	s := w.s[i]
 	offset, k := s.flow.unread()
@@ -122,7 +122,7 @@ func (w *world) read(i, n int) bool {
 	return k > 0
 }
 
-// update has side i send its updates.
+// update makes side i send its updates.
 func (w *world) update(i int) bool {
 	any := false
 	for w.s[i].flow.due() {
@@ -132,7 +132,8 @@ func (w *world) update(i int) bool {
 	return any
 }
 
-// TestFlowModel: after any schedule, sides that only go on deliver all bytes and both ends.
+// TestFlowModel: after any schedule, all bytes and both ends are delivered if both sides continue
+// to act.
 func TestFlowModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -154,7 +155,7 @@ func TestFlowModel(t *testing.T) {
 		for moves := true; moves; {
 			moves = false
 			for i := range 2 {
-				// All are called: any of them can be what the others wait for.
+				// All methods are called, because any of them can do what the others wait for.
 				for _, moved := range []bool{w.write(i, n), w.deliver(i, 1<<20), w.update(i), w.read(i, 1<<20), w.update(i)} {
 					moves = moves || moved
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A raw is a peer by hand, on the verbs.
+// A raw is a hand-made peer, on bare verbs.
 type raw struct {
 	t    *testing.T
 	dev  *rnic.Device
@@ -22,7 +22,7 @@ type raw struct {
 	peer hello // of the connection under test
 }
 
-// dialRaw connects a peer by hand to l, with private data.
+// dialRaw connects a hand-made peer to l, with private data.
 func dialRaw(t *testing.T, l *Listener, dev *rnic.Device, private []byte) (*raw, error) {
 	t.Helper()
 	cq := dev.NewCQ(3000)
@@ -136,7 +136,8 @@ func TestHostileImmediate(t *testing.T) {
 	}
 }
 
-// TestForeignPeers: private data of others is refused in both directions, and a listener goes on.
+// TestForeignPeers: private data of other programs and versions is refused in both directions, and
+// the listener continues.
 func TestForeignPeers(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		l, cfg := listen(t, network, Config{})
@@ -156,8 +157,8 @@ func TestForeignPeers(t *testing.T) {
 	})
 }
 
-// TestForeignListener: Dial fails at a listener that answers with something else, and says so if
-// that refuses its version.
+// TestForeignListener: Dial fails at a listener that answers with other private data. The error
+// says if the listener has refused our version.
 func TestForeignListener(t *testing.T) {
 	dev, addr := device(t, "iwarp", rnic.DeviceConfig{})
 	l, err := dev.Listen("tcp", addr)

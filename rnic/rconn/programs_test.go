@@ -68,8 +68,8 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// TestHTTP: versions 1 and 2, in plain and over TLS, with bodies in both directions and several
-// requests at once.
+// TestHTTP: HTTP works in versions 1 and 2, in plain and over TLS, with bodies in both directions
+// and several requests at once.
 func TestHTTP(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {
 		cert, pool := certificate(t)

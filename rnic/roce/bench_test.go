@@ -44,7 +44,7 @@ func BenchmarkPlainUDP(b *testing.B) {
 	<-done
 }
 
-// BenchmarkPlainUDPPingPong is a 64-byte packet's round-trip time.
+// BenchmarkPlainUDPPingPong measures a 64-byte packet's round-trip time.
 func BenchmarkPlainUDPPingPong(b *testing.B) {
 	at, to := hosts(b)
 	x, y := plainUDP(b, at), plainUDP(b, to)

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/cm"
 )
 
-// TestCanonical: a zone is an interface name, only for IPv6 link-local addresses.
+// TestCanonical: only IPv6 link-local addresses have a zone, which is an interface's name.
 func TestCanonical(t *testing.T) {
 	list, err := net.Interfaces()
 	if err != nil || len(list) == 0 {

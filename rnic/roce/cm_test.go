@@ -22,7 +22,7 @@ const service = 20049
 type meeting struct {
 	l    rnic.Listener
 	addr string
-	dev  *rnic.Device // both sides'
+	dev  *rnic.Device // the device of both sides
 }
 
 func meet(t testing.TB, o Options) *meeting {
@@ -119,8 +119,8 @@ func TestConnectOverABadWire(t *testing.T) {
 	operations(t, a, b, []int{0, 100_000})
 }
 
-// TestReject: a rejecting program's data reaches the requesting one, whose QP can be reused; also
-// without a listener.
+// TestReject: a rejecting program's data reaches the requesting one. Its QP can be reused, also
+// after a rejection for lack of a listener.
 func TestReject(t *testing.T) {
 	m := meet(t, Options{})
 	a := newSide(t, m.dev, rnic.RC)
@@ -140,7 +140,7 @@ func TestReject(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	// No Accept.
+	// Without an Accept, Connect waits until its context ends.
 	if err := m.dev.Connect(ctx, a.qp, m.addr, rnic.ConnParams{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Connect: %v, want %v", err, context.DeadlineExceeded)
 	}
@@ -149,7 +149,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestServiceInUse: a service belongs to one listener, and is free after that closes.
+// TestServiceInUse: a service belongs to one listener, and is free once the listener has closed.
 func TestServiceInUse(t *testing.T) {
 	m := meet(t, Options{})
 	if _, err := m.dev.Listen("udp", m.addr); !errors.Is(err, errListen) {

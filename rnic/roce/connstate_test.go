@@ -133,8 +133,8 @@ func TestConnStateFileReplaced(t *testing.T) {
 	}
 }
 
-// TestConnStateWriteRate: a change is written at once after a pause, otherwise later together with
-// others, and at the end immediately, but nothing twice.
+// TestConnStateWriteRate: a change after a pause is written at once, and other changes later,
+// together. At the end they are written immediately. Nothing is written twice.
 func TestConnStateWriteRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newConnStateFile(filepath.Join(t.TempDir(), "f"))

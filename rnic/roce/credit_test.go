@@ -55,8 +55,8 @@ func (x *transmitter) idle() bool {
 	return x.head == nil && !x.busy
 }
 
-// With the option both ends negotiate it and obey each other's credits. A receive posted to an
-// empty queue is reported at once.
+// With Options.FlowControl both ends negotiate flow control, and obey each other's credits. A
+// receive posted to an empty queue is reported at once.
 func TestFlowControl(t *testing.T) {
 	told := make(chan struct{}, 1)
 	m := meet(t, Options{FlowControl: true, Wrap: func(w udp.Wire) udp.Wire { return &creditWire{Wire: w, told: told} }})
@@ -86,7 +86,7 @@ func TestFlowControl(t *testing.T) {
 	operations(t, b, a, []int{300_000})
 }
 
-// Without the option there is no flow control, nor with a peer that shares its receive queue.
+// Without the option, or with a peer that shares its receive queue, there is no flow control.
 func TestNoFlowControl(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})

@@ -17,8 +17,8 @@ const (
 	grh  = 40         // bytes of the Global Routing Header before each received datagram
 )
 
-// loopback is where both ends of the examples are. BindFor takes another address of loopback if UDP
-// port 4791 of this one is in use by another process.
+// loopback is the address of both ends in the examples. BindFor takes another address of loopback
+// if UDP port 4791 of this one is in use by another process.
 var loopback = netip.MustParseAddr("127.0.0.1")
 
 // newQP creates and binds a queue pair, and returns its identity for the peer.

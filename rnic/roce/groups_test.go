@@ -71,8 +71,8 @@ func (s *side) sendsTo(ah rnic.AddressHandle, some []*side, others ...*side) {
 	}
 }
 
-// multicasts tests a group with its sender on one host; the listener and further members are on
-// another, where there runs functions.
+// multicasts tests a group. Its sender is on one host. The listener and further members are on
+// another; the argument there runs functions on that host.
 func multicasts(t *testing.T, sender, listener *side, more func() *side, there func(func()), group netip.Addr) {
 	t.Helper()
 	second, third := more(), more()

@@ -122,11 +122,11 @@ func sayAll(from map[string]*stranger, at *binding, attrs core.Attrs) (said uint
 			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN + 5) & 0xffffff}},
 			// A duplicate, which would get an acknowledge.
 			{BTH: packet.BTH{Opcode: packet.RCSendOnly, PSN: (attrs.RQPSN - 1) & 0xffffff, AckReq: true}},
-			// Would end the QP.
+			// A NAK, which would end the QP.
 			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: attrs.SQPSN}, AETH: packet.AETH{Syndrome: packet.NAK(packet.NAKRemoteAccess)}},
-			// This one too.
+			// A Read Request without a key, which would end the QP too.
 			{BTH: packet.BTH{Opcode: packet.RCReadRequest, PSN: attrs.RQPSN}, RETH: packet.RETH{Length: 1}},
-			// Would delay it.
+			// An RNR NAK, which would delay the QP.
 			{BTH: packet.BTH{Opcode: packet.RCAck, PSN: (attrs.SQPSN - 1) & 0xffffff}, AETH: packet.AETH{Syndrome: packet.RNR(31)}},
 			{BTH: packet.BTH{Opcode: packet.RCSendOnlyInv, PSN: attrs.RQPSN}, Invalidate: 0x12345600},
 			// Not counted as dropped: see below.

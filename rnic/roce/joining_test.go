@@ -25,7 +25,7 @@ type countingWire struct {
 func (w *countingWire) NeverJoin() { w.never++ }
 
 // If the splitter is unknown, retransmitted packets travel alone, and after many of them all
-// packets do; UC and UD packets always. On loopback and over IPv6 all are joined.
+// packets do; UC and UD packets always travel alone. On loopback and over IPv6 all are joined.
 func TestWhenPacketsAreJoined(t *testing.T) {
 	var w countingWire
 	j := newJoinMonitor(netip.MustParseAddr("10.91.7.1"))

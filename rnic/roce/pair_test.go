@@ -99,7 +99,7 @@ func (s *side) wait(n int) (wcs []rnic.WC) {
 	return wcs
 }
 
-// good is wait for successful completions.
+// good returns the next n completions; they must come and be successful.
 func (s *side) good(n int) []rnic.WC {
 	s.t.Helper()
 	wcs := s.wait(n)

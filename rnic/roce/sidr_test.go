@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/packet"
 )
 
-// meetFor is meet for a service.
+// meetFor opens a device, and a listener for a service at an unused address.
 func meetFor(t testing.TB, s rnic.Service, o Options) *meeting {
 	t.Helper()
 	if o.Wrap != nil {
@@ -127,8 +127,8 @@ func pingOnce(t *testing.T, a, b *side) {
 	}
 }
 
-// TestResolveRefused: a program's refusal with its data, no listener, a connected service, and no
-// Accept; the QP is reusable after each.
+// TestResolveRefused: Connect of a UD QP fails after a program's refusal, without a listener, for a
+// connected service, and without an Accept. Each time the QP is reusable.
 func TestResolveRefused(t *testing.T) {
 	m := meetFor(t, rnic.UD, Options{})
 	a := newSide(t, m.dev, rnic.UD)

@@ -26,8 +26,8 @@ func (w *spinWire) Receive(look bool) (int, error) {
 	return w.Wire.Receive(look)
 }
 
-// TestNoSpinAfterWakeup: the receive loop does not spin after it has woken a goroutine that
-// waits for completions; if a handler takes them, it does.
+// TestNoSpinAfterWakeup: the receive loop does not spin after it has woken a goroutine that waits
+// for completions; if a handler takes the completions, the loop spins.
 func TestNoSpinAfterWakeup(t *testing.T) {
 	at, to := hosts(t)
 	asking := new(spinWire)

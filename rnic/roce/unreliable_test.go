@@ -74,7 +74,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// TestIPv6: the same over IPv6's single loopback address, where both QPs share a port.
+// TestIPv6: RC works over IPv6's single loopback address, where both QPs share a port.
 func TestIPv6(t *testing.T) {
 	c, err := net.ListenPacket("udp6", "[::1]:0")
 	if err != nil {

@@ -1,4 +1,4 @@
-// The Budget between connections that keep their bytes, and waiting ones.
+// A Budget shared by connections that keep their bytes and connections that wait.
 
 package mem
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Connections that take all they can get, and return nothing, leave much more than they hold for
-// the next one; a lone one gets half.
+// Connections that take all the bytes they can get, and return none, leave much more than they hold
+// to the next connection. The first one gets half.
 func TestBudgetShares(t *testing.T) {
 	const total, step = 256 << 20, 1 << 16
 	b := NewBudget(total)
@@ -35,8 +35,8 @@ func TestBudgetShares(t *testing.T) {
 	}
 }
 
-// The largest request is met if no other account holds bytes, and not if it would leave less than
-// itself.
+// An account gets the whole budget if no other account holds bytes. Otherwise it gets at most half
+// of the free bytes.
 func TestBudgetLargest(t *testing.T) {
 	b := NewBudget(1 << 20)
 	one, other := b.Open(nil), b.Open(nil)
@@ -49,8 +49,8 @@ func TestBudgetLargest(t *testing.T) {
 	}
 }
 
-// Many accounts with small requests, each twice at once so that some bytes are always held, do not
-// starve a large request: it gets its turn.
+// A large request gets its turn although many accounts have small requests. Some bytes are always
+// held, because each account takes before the previous one gives back.
 func TestLargePullDoesNotStarve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
@@ -87,7 +87,7 @@ func TestLargePullDoesNotStarve(t *testing.T) {
 }
 
 // An account that keeps its share forever, for example on a hung disk, delays the large request,
-// but not all others: they are served between two turns of it.
+// but not all others: they are served between two turns of the large request.
 func TestHungHolderDoesNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1 << 20)
@@ -159,16 +159,17 @@ func TestBudgetLine(t *testing.T) {
 	})
 }
 
-// A connection's share of 100 beside others, and beside its own bytes.
+// TestBudgetFits: whether a request for n bytes fits a budget of 100, by the bytes that others and
+// its own connection hold.
 func TestBudgetFits(t *testing.T) {
 	for _, row := range []struct {
 		others, held, n int64
 		want            bool
 	}{
-		{0, 0, 100, true}, {0, 0, 101, false}, // a lone one: one call of any size
-		{0, 30, 20, true}, {0, 30, 21, false}, // a lone one: also half of all, with the bytes held
-		{50, 0, 25, true}, {50, 0, 26, false}, // beside others at most half of the free bytes
-		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // with bytes held: 16 times as many stay free
+		{0, 0, 100, true}, {0, 0, 101, false}, // alone: one call of any size
+		{0, 30, 20, true}, {0, 30, 21, false}, // alone, with bytes held: at most half of all
+		{50, 0, 25, true}, {50, 0, 26, false}, // beside others: at most half of the free bytes
+		{30, 10, 10, false}, {10, 1, 4, true}, {10, 1, 5, false}, // beside others, with bytes held: 16 times as many stay free
 		{100, 0, 1, false},
 	} {
 		b := NewBudget(100)

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// extension returns one that no parser knows.
+// extension returns an extension that no parser knows.
 func extension(critical bool) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 99999, 1}, Critical: critical, Value: []byte{5, 0}}
 }
@@ -114,7 +114,7 @@ func TestFilesAreKept(t *testing.T) {
 	if _, _, err := p.Issue(ForServer, "client", []string{"a"}, 1, false); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("Issue over another: %v, want an error", err)
 	}
-	// A certificate without its key stops it too, before the key is made.
+	// A certificate without its key stops Issue too, before the key is made.
 	must.Succeed(t, os.Remove(p.client.Key))
 	if _, _, err := p.Issue(ForServer, "client", []string{"a"}, 1, false); err == nil {
 		t.Error("Issue over a certificate succeeds")

@@ -159,7 +159,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// Dates are those of the reader's clock.
+// Dates are checked by the reader's clock.
 func TestDates(t *testing.T) {
 	p := newPKI(t)
 	required := p.server
@@ -377,7 +377,7 @@ func TestMistakes(t *testing.T) {
 	must.Succeed(t, err)
 }
 
-// Partial lists would let revoked certificates pass.
+// Partial lists are refused, because they would let revoked certificates pass.
 func TestPartialLists(t *testing.T) {
 	p := newPKI(t)
 	critical := x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}

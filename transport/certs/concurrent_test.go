@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestConcurrentRevocations: none is lost.
+// TestConcurrentRevocations: no revocation is lost if several are added at once.
 func TestConcurrentRevocations(t *testing.T) {
 	p := newPKI(t)
 	const n = 12

@@ -45,7 +45,7 @@ func add(ctx context.Context, c *transport.Client, as *transport.Auth) error {
 	return nil
 }
 
-// TestConversation: small calls and large items in each service over each network.
+// TestConversation: small calls and large items arrive with each service over each network.
 func TestConversation(t *testing.T) {
 	conformance.Proves(t, "R2203-009", "R2203-010", "R2203-027", "R2203-053", "R2203-060", "R2203-061", "R2203-063")
 	overEach(t, func(t *testing.T, n network) {
@@ -127,7 +127,7 @@ func TestConfigAuth(t *testing.T) {
 	})
 }
 
-// TestLegs: context creation with two to four exchanges, and its handles.
+// TestLegs: a context is created with two to four exchanges, and nothing of its creation remains.
 func TestLegs(t *testing.T) {
 	conformance.Proves(t, "R2203-011", "R2203-014", "R2203-022", "R2203-023", "R2203-024")
 	overEach(t, func(t *testing.T, n network) {
@@ -202,8 +202,8 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestRefreshAndExpiry: a context is replaced before its end; after the end at the server alone,
-// CTXPROBLEM replaces it.
+// TestRefreshAndExpiry: a context is replaced before its end; if it has ended at the server alone,
+// the client replaces it after CTXPROBLEM.
 func TestRefreshAndExpiry(t *testing.T) {
 	conformance.Proves(t, "R2203-052")
 	var server, client atomic.Int64
@@ -364,8 +364,8 @@ func TestNumbersEnd(t *testing.T) {
 	}
 }
 
-// TestSchedules: random calls of several users beside forgetting, expiry, cuts and DESTROY. Each
-// call ends well, and non-idempotent ones run once.
+// TestSchedules: random calls of several users are made while contexts are forgotten, expire and
+// are destroyed, and connections are cut. Each call ends well, and non-idempotent ones run once.
 func TestSchedules(t *testing.T) {
 	overEach(t, func(t *testing.T, n network) {
 		r := newRig(t, n, nil)

@@ -227,7 +227,7 @@ func newRig(t testing.TB, n network, change func(r *rig, g *ServerConfig, s *tra
 	return r
 }
 
-// client connects until the test ends.
+// client returns a client that is connected until the test ends.
 func (r *rig) client(cfg transport.ClientConfig) *transport.Client {
 	r.t.Helper()
 	var c *transport.Client
@@ -261,7 +261,7 @@ type handPeer struct {
 	handle []byte
 }
 
-// hand connects.
+// hand returns a handPeer with a new connection.
 func (r *rig) hand() *handPeer {
 	r.t.Helper()
 	nc, err := net.Dial("tcp", r.addr)

@@ -106,7 +106,7 @@ func serveKrb(t testing.TB, keytab string) (tcp, rdma string) {
 	return l.Addr().String(), rl.Addr().String()
 }
 
-// TestKerberos: two users in each service over each network and with each enctype.
+// TestKerberos: two users make calls with each service, over each network and with each enctype.
 func TestKerberos(t *testing.T) {
 	for _, enctype := range []string{realm.AES128SHA1, realm.AES256SHA1, realm.AES128SHA2, realm.AES256SHA2} {
 		t.Run(enctype, func(t *testing.T) {

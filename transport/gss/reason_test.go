@@ -58,7 +58,7 @@ func (f *failing) token(principal string) []byte { return f.realm.token(principa
 
 func asIs(*oncrpc.CallHeader) {}
 
-// creations are failures of messages that create a context.
+// creations returns failures of messages that create a context.
 func (f *failing) creations() []failure {
 	init := func(token []byte, change func(h *oncrpc.CallHeader)) func() {
 		return func() {
@@ -85,7 +85,7 @@ func (f *failing) creations() []failure {
 	}
 }
 
-// calls are failures of calls in contexts. The last two advance the clock.
+// calls returns failures of calls in contexts. The last two advance the clock.
 func (f *failing) calls(t *testing.T) []failure {
 	p := f.p
 	call := func(seq uint32, change func(h *oncrpc.CallHeader)) func() {

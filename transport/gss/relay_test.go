@@ -1,5 +1,4 @@
-// Connections through a relay: retransmission, replay and forged replies. Which contexts a client
-// accepts.
+// A relay: retransmission, replay and forged replies; and the contexts that a client accepts.
 
 package gss
 
@@ -283,8 +282,8 @@ func TestForgedCreation(t *testing.T) {
 	}
 }
 
-// TestForgedErrors: the verifier of an unsuccessful reply is checked, too: with a changed one it is
-// not the call's result.
+// TestForgedErrors: the verifier of an unsuccessful reply is checked, too: a reply with a changed
+// verifier is not the call's result.
 func TestForgedErrors(t *testing.T) {
 	conformance.Proves(t, "R2203-041", "R2203-042")
 	r := newRig(t, tcp, nil)
@@ -363,7 +362,7 @@ func TestEmptyWindow(t *testing.T) {
 	}
 }
 
-// TestCreationReplies: which results of a creation a client accepts.
+// TestCreationReplies: a client accepts only valid results of a creation.
 func TestCreationReplies(t *testing.T) {
 	first := credential{message: messageInit}
 	later := credential{message: messageContinue, handle: []byte{1}}

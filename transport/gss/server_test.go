@@ -293,7 +293,7 @@ func (l *lockedLog) String() string {
 	return l.b.String()
 }
 
-// TestCreationFaults: creation messages that fail, and their replies.
+// TestCreationFaults: each creation message with a fault fails, with the right reply.
 func TestCreationFaults(t *testing.T) {
 	conformance.Proves(t, "R2203-003", "R2203-012", "R2203-013", "R2203-015", "R2203-019", "R2203-022", "R2203-025", "R2203-026")
 	var log lockedLog

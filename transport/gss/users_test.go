@@ -44,7 +44,8 @@ func TestUsersAreBounded(t *testing.T) {
 	c.Close(bg, nil)
 }
 
-// TestIdleUserEnds: its context is dropped, and its next call makes another, with the same Auth.
+// TestIdleUserEnds: an idle user's context is dropped. Its next call makes another one, with the
+// same Auth.
 func TestIdleUserEnds(t *testing.T) {
 	r := newRig(t, networks[0], nil)
 	conn := r.client(transport.ClientConfig{})

@@ -169,8 +169,8 @@ func TestMapperWithRpcbind(t *testing.T) {
 	}
 }
 
-// TestBroadcastByRpcbind: rpcbind forwards calls to our server, and replies to our broadcast, and
-// answers a plain broadcast.
+// TestBroadcastByRpcbind: rpcbind forwards our broadcast's calls to our server, and the replies to
+// us. It also answers a plain broadcast.
 func TestBroadcastByRpcbind(t *testing.T) {
 	if !machine.Apart(t, "rpcbind", "rpcinfo", "ip") {
 		return

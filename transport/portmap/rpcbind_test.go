@@ -71,8 +71,8 @@ func awaitRegistered(t *testing.T, prog uint32, want ...string) {
 	t.Errorf("%d is registered as %q, want %q", prog, registered(t, prog), want)
 }
 
-// TestRpcbind: registrations before rpcbind starts, after it restarts, and in conflict with another
-// server.
+// TestRpcbind: registrations are made before rpcbind starts, after it restarts, and in conflict
+// with another server.
 func TestRpcbind(t *testing.T) {
 	if !machine.Apart(t, "rpcbind") {
 		return

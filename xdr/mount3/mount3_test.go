@@ -24,7 +24,8 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// TestLimits: lengths over the protocol's limits are refused, for any number of bytes.
+// TestLimits: lengths over the protocol's limits are refused, even if the message has all the
+// bytes.
 func TestLimits(t *testing.T) {
 	long := make([]byte, 2000)
 	for _, c := range []struct {

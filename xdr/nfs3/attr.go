@@ -51,7 +51,7 @@ func MakeTime(t time.Time) Time {
 	}
 }
 
-// Time converts t.
+// Time returns t as a time.Time, in local time.
 func (t Time) Time() time.Time { return time.Unix(int64(t.Sec), int64(t.Nsec)) }
 
 func (t *Time) encode(e *xdr.Encoder) { t.put(e.Space(8)) }

@@ -66,8 +66,8 @@ var Bindings = [NumProcs]Binding{
 	ProcCommit:      {Name: "COMMIT", MaxReply: statusSize + wccData + verfSize},
 }
 
-// Extra returns the number of bytes that n, the value named by Grows, adds to MaxReply; for READ
-// and READLINK only if the item has no sink.
+// Extra returns the number of bytes that n, the value named by Grows, adds to MaxReply. For READ
+// and READLINK these bytes count only if the item has no sink.
 func (b *Binding) Extra(n uint32) int {
 	if b.Grows == GrowsNot {
 		return 0

@@ -128,8 +128,8 @@ func TestItems(t *testing.T) {
 	})
 }
 
-// TestBounds: no result without its item exceeds its binding's bound, and one with all parts
-// reaches it.
+// TestBounds: no result without its item exceeds its binding's bound, and a result with all its
+// parts reaches the bound.
 func TestBounds(t *testing.T) {
 	conformance.Proves(t, "R8166-184", "R8166-192")
 	most := map[uint32]int{}
@@ -234,7 +234,7 @@ func TestDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCutRead: a shortened reply equals one with only the remaining data.
+// TestCutRead: a reply shortened by CutRead equals one encoded with only the remaining data.
 func TestCutRead(t *testing.T) {
 	for _, c := range []struct {
 		n   int

@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// FuzzMessages: the first byte selects the message, an odd one a result; a decoded message must
-// encode to bytes that decode to the same.
+// FuzzMessages: the first byte selects the message: arguments if it is even, a result if it is odd.
+// A decoded message must encode to bytes that decode to the same.
 func FuzzMessages(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 2 * len(messages) {

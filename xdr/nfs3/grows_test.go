@@ -22,8 +22,8 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s: 4093 add %d bytes", b.Name, got)
 		}
 	}
-	// A server may count only the entries: verifier, attributes and the words around the list
-	// (RFC 1813 §3.3.16, §3.3.17) must fit beside them.
+	// A server may apply the count to the entries alone. Then MaxReply must have room for the
+	// verifier, the attributes and the words around the list as well (RFC 1813 §3.3.16, §3.3.17).
 	for _, proc := range []uint32{ProcReaddir, ProcReaddirplus} {
 		if n := Bindings[proc].MaxReply; n < statusSize+postOpAttr+verfSize+2*4 {
 			t.Errorf("%s: %d bytes beside the entries", Bindings[proc].Name, n)

@@ -64,7 +64,7 @@ func (r *GetACLRes) DecodeXDR(d *xdr.Decoder) {
 func (r *GetACLRes) SetStatus(s nfs3.Status) { r.Status = s }
 
 // A SetACLArgs has SETACL's arguments: the lists named by ACLs.Mask are set; an empty list removes
-// the object's.
+// the object's list.
 type SetACLArgs struct {
 	FH   nfs3.FH
 	ACLs ACLs

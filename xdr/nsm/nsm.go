@@ -31,7 +31,8 @@ const maxName = 1024
 // success.
 const Fail uint32 = 1
 
-// A StatRes is the result for STAT and MON (sm_stat_res). State is this host's.
+// A StatRes is the result for STAT and MON (sm_stat_res). State is the number of this host's state
+// (see StatChange).
 type StatRes struct {
 	Result uint32
 	State  int32

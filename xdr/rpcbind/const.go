@@ -1,8 +1,8 @@
 // Numbers for the port mapper and rpcbind (RFC 1833 §2, §3).
 
-// Package rpcbind has the message types for program 100000: the port mapper, version 2, which
-// names ports, and rpcbind, versions 3 and 4, which name transports and addresses. A mount asks
-// it once, so the codec is xdr.Marshal and xdr.Unmarshal with limits.
+// Package rpcbind has the message types for program 100000: the port mapper, version 2, which names
+// ports, and rpcbind, versions 3 and 4, which name transports and addresses. A mount asks rpcbind
+// once, so most types use xdr.Marshal and xdr.Unmarshal, with limits.
 package rpcbind
 
 // Program and Port are common to the port mapper and rpcbind; Version is the port mapper's,

@@ -34,7 +34,8 @@ var golden = []xdrtest.Golden{
 
 func TestGolden(t *testing.T) { xdrtest.Check(t, golden) }
 
-// An endless list is not read to its end.
+// TestDumpIsBounded: decoding a list stops with an error after MaxList bytes, and returns no
+// elements.
 func TestDumpIsBounded(t *testing.T) {
 	for _, list := range []struct {
 		one, back xdrtest.Message
@@ -90,8 +91,8 @@ func TestUniversalAddr(t *testing.T) {
 
 func FuzzMessages(f *testing.F) { xdrtest.Fuzz(f, golden) }
 
-// FuzzUniversalAddr: any text is refused, or its address is formatted so that it parses to the
-// same.
+// FuzzUniversalAddr: each text is refused, or parses to an address whose formatted form parses to
+// the same address.
 func FuzzUniversalAddr(f *testing.F) {
 	for _, s := range []string{"192.0.2.1.8.1", "::1.8.11", "1.2.3.4.256.1", ".."} {
 		f.Add(s)

@@ -1,4 +1,5 @@
-// The same CRC as the standard library's, for any length, alignment and preceding CRC.
+// Update computes the same CRC as the standard library, for any length, alignment and preceding
+// CRC.
 
 package crc32c
 
@@ -45,7 +46,8 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// BenchmarkUpdate compares both ways, with data inside and outside the first-level cache.
+// BenchmarkUpdate compares Update with the standard library, with data inside and outside the
+// first-level cache.
 func BenchmarkUpdate(b *testing.B) {
 	for name, update := range map[string]func(uint32, []byte) uint32{"ours": Update, "std": func(c uint32, p []byte) uint32 { return crc32.Update(c, oracle, p) }} {
 		for _, n := range []int{256, 512, 1024, 4096, 16384, 65536, 16 << 20} {

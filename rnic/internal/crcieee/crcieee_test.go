@@ -1,4 +1,5 @@
-// The same CRC as the standard library's, for any length, alignment and preceding CRC.
+// Update computes the same CRC as the standard library, for any length, alignment and preceding
+// CRC.
 
 package crcieee
 
@@ -33,8 +34,8 @@ func TestUpdateIsTheStandardLibrarys(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWholeAndTheirCRCsJoin: Copy's bytes arrive, no byte beside them changes, and its CRC
-// joins the preceding one to the CRC of both.
+// TestCopiesAreWholeAndTheirCRCsJoin: Copy's bytes arrive, no byte beside them changes, and its
+// CRC, joined to the preceding one, is the CRC of all bytes.
 func TestCopiesAreWholeAndTheirCRCsJoin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	mem := make([]byte, 20_000)
@@ -94,7 +95,8 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// BenchmarkUpdate compares both ways, with data inside and outside the first-level cache.
+// BenchmarkUpdate compares Update with the standard library, with data inside and outside the
+// first-level cache.
 func BenchmarkUpdate(b *testing.B) {
 	for name, update := range map[string]func(uint32, []byte) uint32{"ours": Update, "std": func(c uint32, p []byte) uint32 { return crc32.Update(c, oracle, p) }} {
 		for _, n := range []int{12, 16, 64, 256, 1024, 4096, 16384, 65536, 16 << 20} {

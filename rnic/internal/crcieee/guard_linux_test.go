@@ -28,8 +28,8 @@ func guarded(t *testing.T, n int) []byte {
 	return mem[page : page+n]
 }
 
-// TestNothingBesideIsTouched: for any length, at the beginning and at the end of accessible memory.
-// An access beyond it ends the process.
+// TestNothingBesideIsTouched: Copy and Update access no byte beside theirs, for any length, at both
+// ends of accessible memory. An access beyond it would end the process.
 func TestNothingBesideIsTouched(t *testing.T) {
 	const most = 5000
 	size := (most/syscall.Getpagesize() + 1) * syscall.Getpagesize()

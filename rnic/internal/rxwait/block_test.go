@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocker returns a Blocker in a process without others.
+// blocker returns a Blocker in a process without other receivers.
 func blocker(t *testing.T) *Blocker {
 	t.Helper()
 	alone(t)
@@ -120,8 +120,8 @@ func TestBlockersCountAsSpinners(t *testing.T) {
 	}
 }
 
-// TestBlockBesideLargeTransfers: inputs of large transfers refuse no block, but for some blocks
-// after one input has to come sooner.
+// TestBlockBesideLargeTransfers: input of a large transfer refuses no block. But for some blocks
+// after it, other input has to come sooner.
 func TestBlockBesideLargeTransfers(t *testing.T) {
 	s := blocker(t)
 	for range 2 {

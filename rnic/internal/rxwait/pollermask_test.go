@@ -1,4 +1,4 @@
-// The events that the network poller gets of a socket for which a thread is blocked.
+// The events that the network poller receives for a socket while a thread blocks on it.
 
 package rxwait
 
@@ -71,8 +71,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestMaskAmongMany: with many descriptors in the poller an entry is looked for after as many
-// blocks.
+// TestMaskAmongMany: with many descriptors in the poller, a Blocker searches for its entry only
+// after as many blocks.
 func TestMaskAmongMany(t *testing.T) {
 	fd := polled(t)
 	for range 2 * maskAfter {

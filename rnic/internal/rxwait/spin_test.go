@@ -11,7 +11,7 @@ import (
 // one is a limit of one receiver.
 func one() int32 { return 1 }
 
-// alone returns a Spinner in a process without others.
+// alone returns a Spinner in a process without other receivers.
 func alone(t *testing.T) Spinner {
 	t.Helper()
 	spinning.Store(0)
@@ -44,8 +44,8 @@ func TestSpinningForNothing(t *testing.T) {
 	}
 }
 
-// TestPreemptionIsPaidFor: after a long preemption as many inputs come without a spin as make it
-// cheap.
+// TestPreemptionIsPaidFor: after a long preemption there are waits without a spin, one for each
+// passCost of its duration.
 func TestPreemptionIsPaidFor(t *testing.T) {
 	l := alone(t)
 	at := time.Now()
@@ -70,7 +70,7 @@ func TestSpinsThatFindPay(t *testing.T) {
 		name string
 		wins int
 		took []time.Duration
-		left []time.Duration // of each, after the credit: a wait without a spin pays passCost
+		left []time.Duration // of each, less the credit; paid in waits of passCost
 	}{
 		{"nothing won", 0, []time.Duration{preemptedTime}, []time.Duration{preemptedTime}},
 		{"a part", 2, []time.Duration{preemptedTime, preemptedTime}, []time.Duration{preemptedTime - 2*spinGain, preemptedTime}},

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stepping is a clock that goes on by step at each read; there is input at read number at.
+// A stepping is a clock that advances by step at each poll for input; poll number at finds input.
 type stepping struct {
 	now   time.Time
 	step  time.Duration
@@ -57,7 +57,8 @@ func TestYieldSpin(t *testing.T) {
 	}
 }
 
-// TestYieldSpinPreempted: a long yield makes the next spins refused, even if there was input then.
+// TestYieldSpinPreempted: after a long yield the next spin is refused, even if input came
+// meanwhile.
 func TestYieldSpinPreempted(t *testing.T) {
 	for at := range 2 {
 		var l yieldSpin

@@ -79,7 +79,8 @@ func TestBulkIsReceivedInPlace(t *testing.T) {
 				if !bytes.Equal(bufOf(mr), payload) {
 					t.Error("other bytes were placed")
 				}
-				// For each segment its start, and for each message a short segment.
+				// The buffer gets the start of each segment, and one short segment for each
+				// message.
 				most := (total/mss+2*count)*tail + count*directMin
 				if m.CRC {
 					most += count * mss

@@ -61,8 +61,8 @@ func TestContinuationIsPlacedAsItComes(t *testing.T) {
 	}
 }
 
-// TestContinuationPieces: RDMA Writes and Read Responses in several segments with CRCs, in pieces
-// that split them anywhere, with a Send after each.
+// TestContinuationPieces receives RDMA Writes and Read Responses in several segments with CRCs, in
+// pieces that split them anywhere, with a Send after each.
 func TestContinuationPieces(t *testing.T) {
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {
 		for _, n := range []int{directMin, directMin + 21, bigLen} {

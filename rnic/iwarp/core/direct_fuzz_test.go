@@ -12,9 +12,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// fuzzDirect makes segments, some of them large, from plan. A receiver that reads directly and one
-// that does not read them in pieces. Memory, completions and error must be equal when the stream is
-// complete; a failing segment has touched nothing. The same with CRCs, all of them good.
+// fuzzDirect makes segments, some of them large, from plan. Two receivers get them in pieces; only
+// one reads directly. Memory, completions and error must be equal when the stream is complete. A
+// failing segment has touched nothing. All this is repeated with CRCs, which are good.
 func fuzzDirect(t *testing.T, plan []byte, piece uint16) {
 	if len(plan) > 32 {
 		return
@@ -54,7 +54,8 @@ type result struct {
 	mem [][]byte
 }
 
-// runPlan: each two bytes of plan are a segment, its kind and its length in steps of 257.
+// runPlan receives the segments of plan in pieces, and returns the result. Each two bytes of plan
+// are a segment: its kind, and its length in steps of 257.
 func runPlan(t *testing.T, plan []byte, piece int, modes Modes) (o result) {
 	const room = 200_000
 	s := newSide(t, rnic.DeviceConfig{}, 16)
@@ -90,7 +91,7 @@ func planBytes(plan []byte, w, sink *rnic.MR, room int, crc bool) (b []byte) {
 		var seg []byte
 		switch plan[0] % 6 {
 		case 0: // Write
-			// Its last, unless the plan's next segment continues it.
+			// This segment is the Write's last, unless the plan's next segment continues the Write.
 			ctrl := byte(0xc1)
 			if len(plan) > 3 && plan[2]%6 == 0 && to%uint64(room)+2*65_500 < uint64(room) {
 				ctrl = 0x81

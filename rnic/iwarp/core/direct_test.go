@@ -43,8 +43,8 @@ func TestDirectPlacement(t *testing.T) {
 	}
 }
 
-// TestDirectPieces: every kind of payload, in pieces that split headers, payload and trailers
-// anywhere, with small messages between (RFC 5044 §5.1 [R5044-080]).
+// TestDirectPieces: every kind of payload arrives unchanged, in pieces that split headers, payload
+// and trailers anywhere, with small messages between (RFC 5044 §5.1 [R5044-080]).
 func TestDirectPieces(t *testing.T) {
 	conformance.Proves(t, "R5044-055", "R5044-057", "R5044-080", "R5044-106", "R5044-107", "R5044-173")
 	for _, piece := range []int{61, 999, 16 << 10, 50_000, 1 << 20} {

@@ -284,7 +284,8 @@ func TestAtomicIRD(t *testing.T) {
 	s.c.Close()
 }
 
-// An end without the extensions neither sends nor serves them, like TestExtensions.
+// An end without the extensions does not send them. (TestExtensions: it does not serve them.) An
+// end with them refuses work requests without or with misaligned operands.
 func TestExtensionsOff(t *testing.T) {
 	a, _ := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 4)
 	for op := rnic.OpImmediate; op <= rnic.OpSwap; op++ {

@@ -46,7 +46,7 @@ func newWorld(t *testing.T, s *script) *world {
 	return w
 }
 
-// A faultRow is a last segment and the bytes after the Terminate's DDP header.
+// A faultRow is the last segment from the peer, and the parts of the Terminate that must answer it.
 type faultRow struct {
 	name  string // with the ids of the proved requirements
 	first func(w *world) [][]byte
@@ -199,7 +199,8 @@ func TestFaultsOfThePeer(t *testing.T) {
 	}
 }
 
-// flushedRest requires that every receive is flushed, in order.
+// flushedRest requires that both receives have completed, in order, and none successfully after a
+// flushed one.
 func flushedRest(t *testing.T, s *script) {
 	t.Helper()
 	wcs := make([]rnic.WC, 8)

@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzReceiver feeds ULPDUs in good FPDUs (mode 0), or plain bytes with CRC off (mode 1) or with
-// markers (mode 2), to a QP with regions, receives and an outstanding Read; in mode 3 they are the
-// piece and the plan of fuzzDirect.
+// markers (mode 2), to a QP with regions, receives and an outstanding Read; in mode 3 the bytes are
+// the piece and the plan of fuzzDirect.
 func FuzzReceiver(f *testing.F) {
 	w := fuzzWorld(f)
 	for _, row := range faultRows {

@@ -1,4 +1,4 @@
-// Memory Regions: rules for any order of their ends.
+// Memory Regions: an index that is used again, and the sink of a Read that waits.
 
 package core
 
@@ -46,7 +46,7 @@ func fixSTags(t testing.TB, next func([]byte) byte) {
 	}
 }
 
-// countSTags is fixSTags from 0x101, 0x202 on.
+// countSTags makes the STags 0x101, 0x202 and so on, by fixSTags.
 func countSTags(t testing.TB) {
 	n := byte(0)
 	fixSTags(t, func([]byte) byte { n++; return n })

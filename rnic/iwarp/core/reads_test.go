@@ -24,8 +24,8 @@ func TestReadRingsWrap(t *testing.T) {
 	}
 }
 
-// TestBuiltResponseFreesIRD: a response complete in a batch does not count any more: the peer may
-// have it, and send its next Read, before the write to TCP has returned.
+// TestBuiltResponseFreesIRD: a response complete in a batch does not count for the IRD any more:
+// the peer may have it, and send its next Read, before the write to TCP has returned.
 func TestBuiltResponseFreesIRD(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{IRD: 1})
 	s.open()

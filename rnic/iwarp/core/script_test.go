@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/rnictest"
 )
 
-// Segments by hand.
+// Constructors for segments made by hand.
 var (
 	tagged    = rnictest.Tagged
 	untagged  = rnictest.Untagged
@@ -143,7 +143,7 @@ func (e *memoryEndpoint) grant(n int) {
 	}
 }
 
-// receive takes the peer's bytes in a socket's order of calls.
+// receive takes the peer's bytes, with calls in the same order as for a socket.
 func (e *memoryEndpoint) receive(b []byte) {
 	for {
 		if e.in.Direct() > 0 {
@@ -271,7 +271,7 @@ func (s *side) next(t testing.TB) rnic.WC {
 	return wc[0]
 }
 
-// want takes the next completion.
+// want takes the next completion, and requires opcode, id and status.
 func (s *side) want(t testing.TB, op rnic.Opcode, id uint64, st rnic.Status) rnic.WC {
 	t.Helper()
 	wc := s.next(t)
@@ -344,7 +344,8 @@ func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	return scriptWith(t, rnic.DeviceConfig{}, p)
 }
 
-// scriptWith is scriptInitiator for a device configured by cfg; the peer requests CRCs if we do.
+// scriptWith does the same as scriptInitiator, for a device configured by cfg. The peer requests
+// CRCs if we do.
 func scriptWith(t *testing.T, cfg rnic.DeviceConfig, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptCQ(t, cfg, p, 32)

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestSegmentVectors: the vectors of RFC 5041 §5.2, 2048 bytes with a MULPDU of 1500; everything
-// but the offset is equal in all segments of a message.
+// TestSegmentVectors: 2048 bytes at a MULPDU of 1500 become the segments of RFC 5041 §5.2. Only the
+// offset and the L bit differ between the segments of a message.
 func TestSegmentVectors(t *testing.T) {
 	conformance.Proves(t, "R5041-033", "R5041-036", "R5041-041", "R5041-044", "R5041-048", "R5041-049", "R5041-054", "R5041-059",
 		"R5041-060", "R5040-008", "R5040-026", "R5040-028", "R5040-030", "R5040-032", "R5040-049", "R5040-118", "R5040-132")

@@ -56,7 +56,7 @@ func TestStagingKeepsBytesReadAhead(t *testing.T) {
 	}
 }
 
-// TestStagingIsReleasedAtTheEnd: also with bytes read ahead.
+// TestStagingIsReleasedAtTheEnd: drop releases the buffer, even with bytes read ahead.
 func TestStagingIsReleasedAtTheEnd(t *testing.T) {
 	src := new(reader)
 	src.Reset(noise(100_000))

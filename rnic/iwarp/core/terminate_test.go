@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestTerminateReceived: it is reported to the ULP, and not answered (RFC 5040 §6.2.1 [R5040-181],
-// RFC 5040 §3.2 [R5040-017]).
+// TestTerminateReceived: a Terminate is reported to the ULP, and not answered (RFC 5040 §6.2.1
+// [R5040-181], RFC 5040 §3.2 [R5040-017]).
 func TestTerminateReceived(t *testing.T) {
 	conformance.Proves(t, "R5040-017", "R5040-137", "R5040-138", "R5040-140", "R5040-177", "R5040-181")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -25,7 +25,8 @@ func TestTerminateReceived(t *testing.T) {
 	s.wantEnd(t, &term.PeerError{Code: term.DDPSTagNotOfStream})
 }
 
-// TestBadTerminate: a malformed one ends the stream without an answer (RFC 5040 §7.1 [R5040-188]).
+// TestBadTerminate: a malformed Terminate ends the stream without an answer (RFC 5040 §7.1
+// [R5040-188]).
 func TestBadTerminate(t *testing.T) {
 	conformance.Proves(t, "R5040-141", "R5040-184")
 	for _, u := range [][]byte{untagged(0x41, 0x47, 0, 2, 2, 0, make([]byte, 4)),

@@ -62,9 +62,9 @@ func TestSendBytes(t *testing.T) {
 	}
 }
 
-// TestSegments: a long message is cut at MULPDU, contiguous, L on the last only, MSN constant
-// (RFC 5041 §4.1 [R5041-022 R5041-023], RFC 5041 §4.3 [R5041-048], RFC 5041 §5.2 [R5041-054],
-// RFC 5044 §4.5 [R5044-072]).
+// TestSegments: a long message is cut at MULPDU into contiguous segments with the same MSN. Only
+// the last one has the L bit (RFC 5041 §4.1 [R5041-022 R5041-023], RFC 5041 §4.3 [R5041-048], RFC
+// 5041 §5.2 [R5041-054], RFC 5044 §4.5 [R5044-072]).
 func TestSegments(t *testing.T) {
 	conformance.Proves(t, "R5040-007", "R5041-022", "R5041-023", "R5041-024", "R5041-025", "R5041-048", "R5041-049", "R5041-050",
 		"R5041-056", "R5041-058", "R5041-068", "R5041-149", "R5044-072")
@@ -92,7 +92,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestManyPieces: a gather list longer than the limit of one system call.
+// TestManyPieces sends a gather list longer than one system call takes.
 func TestManyPieces(t *testing.T) {
 	a, b := joined(t, rnic.DeviceConfig{}, rnic.DeviceConfig{}, 8)
 	data := noise(300 * 2000)
@@ -163,8 +163,8 @@ func TestIRDOverflow(t *testing.T) {
 	s.c.Close()
 }
 
-// TestReadResponses: each needs its right; zero length takes any STag (RFC 5040 §5.2.1 [R5040-109
-// R5040-103], RFC 5040 §4.4 [R5040-048]).
+// TestReadResponses: each Read needs its right; a Read of zero length may have any STag (RFC 5040
+// §5.2.1 [R5040-109 R5040-103], RFC 5040 §4.4 [R5040-048]).
 func TestReadResponses(t *testing.T) {
 	conformance.Proves(t, "R5040-048", "R5040-050", "R5040-053", "R5040-099", "R5040-100", "R5040-103", "R5040-106", "R5040-109",
 		"R5040-110", "R5040-111", "R5040-112", "R5040-116", "R5040-119", "R5040-167", "R5040-248", "R5041-053")
@@ -180,8 +180,8 @@ func TestReadResponses(t *testing.T) {
 }
 
 // TestRevokedMidResponse: a region invalidated while its bytes wait for a slow peer is released at
-// once; the uncut rest is refused with the advanced request (RFC 5040 §4.8 [R5040-085], RFC 5040
-// §8.1.1 [R5040-209]).
+// once; the rest that is not yet cut into segments is refused, and the Terminate has the request
+// for this rest (RFC 5040 §4.8 [R5040-085], RFC 5040 §8.1.1 [R5040-209]).
 func TestRevokedMidResponse(t *testing.T) {
 	conformance.Proves(t, "R5040-085", "R5040-209", "R5041-141")
 	s := scriptInitiator(t, rnic.ConnParams{})
@@ -217,7 +217,7 @@ func TestRevokedMidResponse(t *testing.T) {
 	s.wantEOF()
 }
 
-// TestLocalInvalidate: it keeps its place in the queue, after earlier Reads.
+// TestLocalInvalidate: a local invalidation keeps its place in the queue, after earlier Reads.
 func TestLocalInvalidate(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()
@@ -238,7 +238,8 @@ func TestLocalInvalidate(t *testing.T) {
 	}
 }
 
-// TestPostRefused: a wrong work request is refused at posting, and none of its call is queued.
+// TestPostRefused: a wrong work request is refused at posting, and no request of the same call is
+// queued.
 func TestPostRefused(t *testing.T) {
 	conformance.Proves(t, "R5040-015", "R5040-020", "R5040-204")
 	s := scriptInitiator(t, rnic.ConnParams{})

@@ -29,8 +29,9 @@ var golden = []struct {
 	{"c1 42 00cd3401 0000000000010000", Header{Tagged: true, Last: true, Ctrl: 0x42, STag: 0x00cd3401, TO: 0x10000}},
 }
 
-// RFC 5041 §1.2 [R5041-001], RFC 5041 §3 [R5041-014], RFC 5041 §4.1 [R5041-019 R5041-028],
-// RFC 5041 §4.2 [R5041-032], RFC 5041 §4.3 [R5041-040].
+// TestGolden: each header encodes to its golden bytes, and is parsed from them (RFC 5041 §1.2
+// [R5041-001], RFC 5041 §3 [R5041-014], RFC 5041 §4.1 [R5041-019 R5041-028], RFC 5041 §4.2
+// [R5041-032], RFC 5041 §4.3 [R5041-040]).
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R5040-009", "R5040-010", "R5041-001", "R5041-014", "R5041-019", "R5041-028", "R5041-030", "R5041-032",
 		"R5041-034", "R5041-037", "R5041-040", "R5041-042")

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// RFC 5044 §4.1 [R5044-018 R5044-023].
+// TestPad: an FPDU is padded to a multiple of four bytes (RFC 5044 §4.1 [R5044-018 R5044-023]).
 func TestPad(t *testing.T) {
 	conformance.Proves(t, "R5044-018", "R5044-023")
 	for i, want := range []int{1, 0, 3, 2, 1, 0, 3, 2} {
@@ -33,8 +33,8 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// RFC 5044 §3 [R5044-006], RFC 5044 §4.5 [R5044-068 R5044-069 R5044-074], RFC 5044 §9.1
-// [R5044-165].
+// TestMULPDU checks the MULPDU for segment sizes from small to large, with and without markers (RFC
+// 5044 §3 [R5044-006], RFC 5044 §4.5 [R5044-068 R5044-069 R5044-074], RFC 5044 §9.1 [R5044-165]).
 func TestMULPDU(t *testing.T) {
 	conformance.Proves(t, "R5041-148", "R5044-004", "R5044-006", "R5044-068", "R5044-069", "R5044-074", "R5044-075", "R5044-165")
 	for _, c := range []struct{ emss, plain, marked int }{
@@ -135,7 +135,7 @@ func TestFPDULongest(t *testing.T) {
 	}
 }
 
-// RFC 5044 §3 [R5044-007 R5044-008]: the allowed lengths, and the others.
+// RFC 5044 §3 [R5044-007 R5044-008]: ULPDUs with an allowed length can be sent, and no others.
 func TestSendLengths(t *testing.T) {
 	conformance.Proves(t, "R5041-149", "R5044-007", "R5044-008")
 	for _, c := range []struct {
@@ -197,7 +197,7 @@ func TestFPDURoundTrip(t *testing.T) {
 	})
 }
 
-// No allocation for an FPDU, either way.
+// Neither sending nor receiving an FPDU allocates.
 func TestNoAllocs(t *testing.T) {
 	head, payload := make([]byte, 14), make([]byte, 40000)
 	rand.NewChaCha8([32]byte{}).Read(payload)

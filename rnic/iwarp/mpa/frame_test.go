@@ -39,7 +39,8 @@ var goldenFrames = []struct {
 		Enhanced: Enhanced{IRD: 128}, PrivateData: []byte("\xf6\xab\x0e\x18\x01\x01\x03\x03")}},
 }
 
-// RFC 5044 §7.1.1 [R5044-097 R5044-099 R5044-111], RFC 6581 §6 [R6581-006 R6581-008].
+// TestFrameGolden: each frame encodes to its golden bytes, and is parsed from them (RFC 5044 §7.1.1
+// [R5044-097 R5044-099 R5044-111], RFC 6581 §6 [R6581-006 R6581-008]).
 func TestFrameGolden(t *testing.T) {
 	conformance.Proves(t, "R5044-096", "R5044-097", "R5044-099", "R5044-108", "R5044-110", "R5044-111", "R5044-113", "R5044-116",
 		"R6581-006", "R6581-008")
@@ -55,7 +56,7 @@ func TestFrameGolden(t *testing.T) {
 	}
 }
 
-// A frame cut anywhere requests more bytes and has no error so far.
+// A frame cut anywhere is no error, but makes the parser request more bytes.
 func TestFrameTruncated(t *testing.T) {
 	for _, g := range goldenFrames {
 		wire := must.Hex(t, g.hex)
@@ -147,7 +148,8 @@ func TestFrameRev1IgnoresS(t *testing.T) {
 	}
 }
 
-// RFC 6581 §9.2 [R6581-051 R6581-052]: without A the RTR flags are not sent, and ignored.
+// RFC 6581 §9.2 [R6581-051 R6581-052]: without the A bit the RTR flags are not sent, and are
+// ignored when received.
 func TestEnhancedClientServer(t *testing.T) {
 	conformance.Proves(t, "R6581-049", "R6581-051", "R6581-052")
 	e := Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true, IRD: 3, ORD: 5}

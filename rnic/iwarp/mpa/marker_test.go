@@ -51,8 +51,9 @@ func sizes() []int {
 	return append(s, 8942, 64768)
 }
 
-// FPDUs at every position in the interval, in many sizes (RFC 5044 §4.2 [R5044-029], RFC 5044 §4.3
-// [R5044-031 R5044-032 R5044-034 R5044-038 R5044-041 R5044-042], RFC 5044 §4.5 [R5044-070]).
+// FPDUs at every position in the marker interval, in many sizes, equal the naive ones and are
+// received (RFC 5044 §4.2 [R5044-029], RFC 5044 §4.3 [R5044-031 R5044-032 R5044-034 R5044-038
+// R5044-041 R5044-042], RFC 5044 §4.5 [R5044-070]).
 func TestMarkersEveryAlignment(t *testing.T) {
 	conformance.Proves(t, "R5044-028", "R5044-029", "R5044-031", "R5044-032", "R5044-033", "R5044-034", "R5044-038", "R5044-041",
 		"R5044-042", "R5044-070")

@@ -73,7 +73,8 @@ func vectors(t *testing.T, kind string) []vector {
 	return of
 }
 
-// RFC 5044 §4.4 [R5044-048 R5044-058 R5044-059].
+// TestVectorsCRC: CRC32C computes the CRC of each vector (RFC 5044 §4.4 [R5044-048 R5044-058
+// R5044-059]).
 func TestVectorsCRC(t *testing.T) {
 	conformance.Proves(t, "R5044-048", "R5044-058", "R5044-059")
 	for _, v := range vectors(t, "crc32c") {
@@ -96,8 +97,9 @@ func TestVectorsCRC(t *testing.T) {
 	}
 }
 
-// Figures 5 and 6 of the RFC: RFC 5044 §4.1 [R5044-017], RFC 5044 §4.2 [R5044-025], RFC 5044 §4.3
-// [R5044-037 R5044-045], RFC 5044 §4.4 [R5044-060 R5044-061 R5044-063 R5044-066 R5044-067].
+// FPDUs with markers are sent as in figures 5 and 6 of the RFC: RFC 5044 §4.1 [R5044-017], RFC 5044
+// §4.2 [R5044-025], RFC 5044 §4.3 [R5044-037 R5044-045], RFC 5044 §4.4 [R5044-060 R5044-061
+// R5044-063 R5044-066 R5044-067].
 func TestVectorsFigures(t *testing.T) {
 	conformance.Proves(t, "R5044-017", "R5044-025", "R5044-037", "R5044-045", "R5044-048", "R5044-058", "R5044-060", "R5044-061",
 		"R5044-063", "R5044-066", "R5044-067")
@@ -117,7 +119,7 @@ func TestVectorsFigures(t *testing.T) {
 	}
 }
 
-// Figure 4 of the RFC, which only gives the layout (RFC 5044 §4.3 [R5044-043]).
+// An FPDU has the layout of the RFC's figure 4, which gives no values (RFC 5044 §4.3 [R5044-043]).
 func TestVectorFigure4(t *testing.T) {
 	conformance.Proves(t, "R5044-043")
 	ulpdu := []byte("0123456789abcdef")
@@ -129,7 +131,7 @@ func TestVectorFigure4(t *testing.T) {
 	}
 }
 
-// splitter is either kind of receiver.
+// A splitter parses the next FPDU of a stream, with or without markers.
 type splitter func(b []byte, crc bool) ([]byte, int, error)
 
 func receiver(markers bool) splitter {
@@ -165,9 +167,10 @@ func wantULPDUs(t *testing.T, v vector, got [][]byte) {
 	}
 }
 
-// Receiving: RFC 5044 §1.2 [R5044-001], RFC 5044 §3 [R5044-010], RFC 5044 §4.1 [R5044-020
-// R5044-022], RFC 5044 §4.2 [R5044-027 R5044-030], RFC 5044 §4.3 [R5044-036 R5044-044 R5044-045
-// R5044-046], RFC 5044 §4.4 [R5044-062], RFC 5044 §5.2 [R5044-081], RFC 5044 §7.1.1 [R5044-107].
+// The vectors' streams are received as their ULPDUs: RFC 5044 §1.2 [R5044-001], RFC 5044 §3
+// [R5044-010], RFC 5044 §4.1 [R5044-020 R5044-022], RFC 5044 §4.2 [R5044-027 R5044-030], RFC 5044
+// §4.3 [R5044-036 R5044-044 R5044-045 R5044-046], RFC 5044 §4.4 [R5044-062], RFC 5044 §5.2
+// [R5044-081], RFC 5044 §7.1.1 [R5044-107].
 func TestVectorsReceive(t *testing.T) {
 	conformance.Proves(t, "R5044-001", "R5044-010", "R5044-020", "R5044-022", "R5044-027", "R5044-030", "R5044-036", "R5044-044",
 		"R5044-045", "R5044-046", "R5044-062", "R5044-081", "R5044-107")
@@ -180,9 +183,9 @@ func TestVectorsReceive(t *testing.T) {
 	}
 }
 
-// Sending: RFC 5044 §3 [R5044-003], RFC 5044 §4.1 [R5044-016 R5044-019], RFC 5044 §4.2 [R5044-026
-// R5044-028], RFC 5044 §4.3 [R5044-032 R5044-033 R5044-035 R5044-039 R5044-040], RFC 5044 §7.1.2
-// [R5044-137].
+// The vectors' ULPDUs are sent as their streams: RFC 5044 §3 [R5044-003], RFC 5044 §4.1 [R5044-016
+// R5044-019], RFC 5044 §4.2 [R5044-026 R5044-028], RFC 5044 §4.3 [R5044-032 R5044-033 R5044-035
+// R5044-039 R5044-040], RFC 5044 §7.1.2 [R5044-137].
 func TestVectorsSend(t *testing.T) {
 	conformance.Proves(t, "R5044-003", "R5044-016", "R5044-019", "R5044-026", "R5044-028", "R5044-032", "R5044-033", "R5044-035",
 		"R5044-036", "R5044-039", "R5044-040", "R5044-062", "R5044-137")
@@ -229,7 +232,8 @@ func TestVectorsByteByByte(t *testing.T) {
 	}
 }
 
-// RFC 5044 §4.4 [R5044-064 R5044-065], RFC 5044 §8 [R5044-152 R5044-153 R5044-156 R5044-161].
+// Each bad FPDU is refused with its code, after the good FPDUs before it: RFC 5044 §4.4 [R5044-064
+// R5044-065], RFC 5044 §8 [R5044-152 R5044-153 R5044-156 R5044-161].
 func TestVectorsRefused(t *testing.T) {
 	conformance.Proves(t, "R5044-059", "R5044-064", "R5044-065", "R5044-085", "R5044-152", "R5044-153", "R5044-156", "R5044-161")
 	want := map[string]struct {
@@ -252,9 +256,9 @@ func TestVectorsRefused(t *testing.T) {
 	}
 }
 
-// Start-up frames: RFC 5044 §7.1 [R5044-093], RFC 5044 §7.1.1 [R5044-096 R5044-097 R5044-099
-// R5044-109 R5044-112 R5044-116 R5044-119], RFC 6581 §6 [R6581-004 R6581-005 R6581-011],
-// RFC 6581 §9 [R6581-017], RFC 6581 §9.1 [R6581-034].
+// Valid start-up frames are parsed, and built again: RFC 5044 §7.1 [R5044-093], RFC 5044 §7.1.1
+// [R5044-096 R5044-097 R5044-099 R5044-109 R5044-112 R5044-116 R5044-119], RFC 6581 §6 [R6581-004
+// R6581-005 R6581-011], RFC 6581 §9 [R6581-017], RFC 6581 §9.1 [R6581-034].
 func TestVectorsFrames(t *testing.T) {
 	conformance.Proves(t, "R5044-093", "R5044-096", "R5044-097", "R5044-099", "R5044-109", "R5044-112", "R5044-116", "R5044-119",
 		"R6581-004", "R6581-005", "R6581-011", "R6581-017", "R6581-034")
@@ -292,8 +296,9 @@ func sameFrame(a, b Frame) bool {
 		a.Rev == b.Rev && a.HasEnhanced == b.HasEnhanced && a.Enhanced == b.Enhanced
 }
 
-// RFC 5044 §7.1.1 [R5044-098 R5044-114 R5044-117], RFC 5044 §7.1.2 [R5044-138 R5044-140],
-// RFC 5044 §8 [R5044-154], RFC 6581 §6 [R6581-012].
+// Invalid start-up frames are refused, each with its error: RFC 5044 §7.1.1 [R5044-098 R5044-114
+// R5044-117], RFC 5044 §7.1.2 [R5044-138 R5044-140], RFC 5044 §8 [R5044-154], RFC 6581 §6
+// [R6581-012].
 func TestVectorsFramesRefused(t *testing.T) {
 	conformance.Proves(t, "R5044-098", "R5044-114", "R5044-117", "R5044-138", "R5044-140", "R5044-154", "R6581-012")
 	want := map[string]struct {

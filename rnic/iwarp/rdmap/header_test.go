@@ -26,7 +26,8 @@ func checkLengths(t *testing.T, wire []byte, long, short error, parse func([]byt
 	}
 }
 
-// RFC 5040 §4.4 [R5040-047 R5040-050 R5040-051 R5040-052].
+// TestReadRequest: a Read Request encodes to its golden bytes, and is parsed from them (RFC 5040
+// §4.4 [R5040-047 R5040-050 R5040-051 R5040-052]).
 func TestReadRequest(t *testing.T) {
 	conformance.Proves(t, "R5040-047", "R5040-050", "R5040-051", "R5040-052")
 	wire := must.Hex(t, "00cd3401 0000000000010000 00000006 00ef5602 0000000000020000")

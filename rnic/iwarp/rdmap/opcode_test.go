@@ -33,9 +33,9 @@ var table = []struct {
 	{OpAtomicResponse, 0x4b, "Atomic Response", false, 3, 12, false, false, false},
 }
 
-// RFC 5040 §4.1 [R5040-024 R5040-025 R5040-027 R5040-028 R5040-029 R5040-030 R5040-031 R5040-032
-// R5040-033 R5040-034 R5040-035 R5040-037 R5040-038 R5040-040], RFC 5040 §4.2 [R5040-044
-// R5040-045].
+// TestTable: each opcode has the RFC's name, control byte, queue and header length (RFC 5040 §4.1
+// [R5040-024 R5040-025 R5040-027 R5040-028 R5040-029 R5040-030 R5040-031 R5040-032 R5040-033
+// R5040-034 R5040-035 R5040-037 R5040-038 R5040-040], RFC 5040 §4.2 [R5040-044 R5040-045]).
 func TestTable(t *testing.T) {
 	conformance.Proves(t, "R5040-024", "R5040-025", "R5040-027", "R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032",
 		"R5040-033", "R5040-034", "R5040-035", "R5040-037", "R5040-038", "R5040-040", "R5040-044", "R5040-045", "R5040-046",
@@ -64,8 +64,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Every byte: version first, then opcode; reserved bits are ignored (RFC 5040 §4.1 [R5040-036
-// R5040-041], RFC 5040 §4.8 [R5040-071 R5040-072]).
+// In every byte the version is checked first, then the opcode; reserved bits are ignored (RFC 5040
+// §4.1 [R5040-036 R5040-041], RFC 5040 §4.8 [R5040-071 R5040-072]).
 func TestParseControl(t *testing.T) {
 	conformance.Proves(t, "R5040-036", "R5040-039", "R5040-041", "R5040-071", "R5040-072", "R5040-193", "R5040-194", "R5040-272",
 		"R5044-175")

@@ -29,7 +29,7 @@ func segment(op rdmap.Opcode, h ddp.Header) ddp.Header {
 	return h
 }
 
-// returned returns the header bytes for a Terminate.
+// returned returns the DDP header that a Terminate has of the refused segment.
 func returned(op rdmap.Opcode, h ddp.Header) []byte {
 	h = segment(op, h)
 	return h.Append(nil)
@@ -84,9 +84,10 @@ var worked = []struct {
 		"0016 4147 00000000 00000002 00000001 00000000 20020000 7fe42585"},
 }
 
-// RFC 5040 §4.1 [R5040-026 R5040-028 R5040-029 R5040-030 R5040-031 R5040-032 R5040-033 R5040-034
-// R5040-035], RFC 5040 §4.2 [R5040-045], RFC 5040 §4.8 [R5040-054], RFC 5041 §3 [R5041-014],
-// RFC 5041 §4.2 [R5041-032], RFC 5041 §4.3 [R5041-040], RFC 6581 §9.2 [R6581-053].
+// TestWorked: each FPDU is built and parsed as computed by hand (RFC 5040 §4.1 [R5040-026 R5040-028
+// R5040-029 R5040-030 R5040-031 R5040-032 R5040-033 R5040-034 R5040-035], RFC 5040 §4.2
+// [R5040-045], RFC 5040 §4.8 [R5040-054], RFC 5041 §3 [R5041-014], RFC 5041 §4.2 [R5041-032], RFC
+// 5041 §4.3 [R5041-040], RFC 6581 §9.2 [R6581-053]).
 func TestWorked(t *testing.T) {
 	conformance.Proves(t, "R5040-024", "R5040-026", "R5040-028", "R5040-029", "R5040-030", "R5040-031", "R5040-032", "R5040-033",
 		"R5040-034", "R5040-035", "R5040-045", "R5040-054", "R5040-239", "R5040-240", "R5040-241", "R5040-242", "R5041-014",

@@ -42,8 +42,9 @@ func same(a, b Terminate) bool {
 		bytes.Equal(a.DDP, b.DDP) && bytes.Equal(a.RDMA, b.RDMA)
 }
 
-// RFC 5040 §4.8 [R5040-054 R5040-055 R5040-058 R5040-059 R5040-060 R5040-061 R5040-079 R5040-080
-// R5040-081 R5040-082 R5040-083], RFC 5044 §8 [R5044-164], RFC 6581 §8 [R6581-013].
+// TestGolden: each Terminate encodes to its golden bytes, and is parsed from them (RFC 5040 §4.8
+// [R5040-054 R5040-055 R5040-058 R5040-059 R5040-060 R5040-061 R5040-079 R5040-080 R5040-081
+// R5040-082 R5040-083], RFC 5044 §8 [R5044-164], RFC 6581 §8 [R6581-013]).
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R5040-054", "R5040-055", "R5040-058", "R5040-059", "R5040-060", "R5040-061", "R5040-079", "R5040-080",
 		"R5040-081", "R5040-082", "R5040-083", "R5044-164", "R6581-013", "R6581-015", "R6581-016", "R6581-029")
@@ -75,7 +76,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// RFC 5040 §4.8 [R5040-062].
+// TestReservedBits: reserved bits of the header are ignored (RFC 5040 §4.8 [R5040-062]).
 func TestReservedBits(t *testing.T) {
 	conformance.Proves(t, "R5040-062")
 	for _, c := range []string{"1100dfff 0016" + hexWrite, "1100dbff 0016" + hexWrite} {
@@ -92,7 +93,8 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// Little-endian siw's messages, and similar ones in the RFC's form.
+// TestSwapped: a Terminate of a little-endian siw is recognized, and similar ones in the RFC's form
+// are not taken for it.
 func TestSwapped(t *testing.T) {
 	for _, c := range []struct {
 		hex     string

@@ -11,14 +11,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// The hand-made peer.
+// Identifiers of the hand-made peer.
 const (
 	peerID   = 0xb5b6b7b8
 	peerTID  = 0x1122334455667788
 	peerGUID = 0x505400fffe0000aa
 )
 
-// by returns the peer's datagram.
+// by returns a datagram from the hand-made peer.
 func by(a mad.Attribute, tid uint64, m message) (d Datagram) {
 	datagram(&d.MAD, a, tid, m)
 	return d
@@ -288,7 +288,8 @@ func TestEachStateAndMessage(t *testing.T) {
 	}
 }
 
-// A message with one wrong field is dropped, counted for it, changes nothing, and gets no answer.
+// A message with one wrong field is dropped, counted for this field, changes nothing, and gets no
+// answer.
 func TestMismatchedMessages(t *testing.T) {
 	for _, r := range rows[:len(rows)-1] {
 		for a := range table[r.name] {

@@ -23,7 +23,7 @@ func TestHeaderChecks(t *testing.T) {
 	good := func(change ...func(*packet.Header)) frame {
 		return s.say(packet.UCSendOnly, 100, []byte("hello"), change...)
 	}
-	// Replaces a byte in the transport headers and reseals the ICRC.
+	// resealed replaces a byte in the transport headers, and recomputes the ICRC.
 	resealed := func(at int, v byte) frame {
 		f := good()
 		f.datagram = f.datagram[:len(f.datagram)-packet.ICRCLen]
@@ -225,7 +225,7 @@ func (s *side) sayTo(psn uint32) frame {
 	return built(addrA, addrB, packet.Header{BTH: packet.BTH{Opcode: packet.UCSendOnly, PKey: 0xffff, DestQP: s.qp.num, PSN: psn}}, nil)
 }
 
-// Each state change, with its required and forbidden attributes.
+// Each state change needs its required attributes, and refuses forbidden ones.
 func TestModify(t *testing.T) {
 	conformance.Proves(t, "IBU-040", "IBU-062", "IBU-134", "IBU-212", "IBU-230", "IBU-231")
 	all := AttrPKey | AttrQKey | AttrAccess | AttrPeer | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrSQPSN
@@ -291,7 +291,7 @@ func TestModify(t *testing.T) {
 	}
 }
 
-// A link's path MTU, computed like rxe's.
+// PathMTU computes a link's path MTU as rxe does.
 func TestPathMTU(t *testing.T) {
 	conformance.Proves(t, "IBU-213", "IBU-212")
 	for link, want := range map[int]int{0: 0, 335: 0, 336: 256, 1500: 1024, 2127: 1024, 2128: 2048, 4176: 4096, 9000: 4096, 65536: 4096} {
@@ -301,7 +301,7 @@ func TestPathMTU(t *testing.T) {
 	}
 }
 
-// A QP may go back to RESET before it was connected, and keeps its posted receives.
+// A QP may go back to RESET before it was connected. Then it drops packets.
 func TestBackToReset(t *testing.T) {
 	s := newHost(addrB).newSide(t, rnic.UC, 4, 8)
 	a := Attrs{PKey: 0xffff, Peer: addrA, PathMTU: 256, RQPSN: 5}
@@ -313,7 +313,7 @@ func TestBackToReset(t *testing.T) {
 	}
 }
 
-// A QPN has one QP, whose counts survive it.
+// A QPN belongs to one QP at a time. The counts of a removed QP remain.
 func TestPortTable(t *testing.T) {
 	h := newHost(addrB)
 	s := h.newSide(t, rnic.UC, 4, 8)

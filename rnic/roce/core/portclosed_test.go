@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Such a report is easily forged. It ends a QP only if it quotes an unanswered request, and more
-// reports follow for a while without any packet from the peer.
+// A report is easily forged. It ends a QP only if it quotes an unanswered request, and more reports
+// follow for a while without any packet from the peer.
 func TestPortClosed(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	quote := func(op packet.Opcode, qpn, psn uint32) []byte {

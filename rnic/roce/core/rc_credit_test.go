@@ -89,8 +89,8 @@ func TestNoCreditNeeded(t *testing.T) {
 	}
 }
 
-// A message without credit sends its first packet, and the others after that has found a receive;
-// the same holds for a retransmission.
+// A message without credit sends its first packet, and the others once the first has found a
+// receive; the same holds for a retransmission.
 func TestFirstPacketAlone(t *testing.T) {
 	a, b := withCredits(t)
 	a.post(rnic.SendWR{Op: rnic.OpWrite})
@@ -113,8 +113,8 @@ func TestFirstPacketAlone(t *testing.T) {
 	a.says("RDMA WRITE First 9; RDMA WRITE Middle a; RDMA WRITE Last with Immediate b A; ")
 }
 
-// A peer without credits in its acknowledges has no limit from the first one on. Credits that
-// were not negotiated are ignored.
+// A peer without credits in its acknowledges has no limit from its first acknowledge on. Credits
+// that were not negotiated are ignored.
 func TestPeerWithoutCredits(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.ObeyCredits = true })
 	b.recv(1, 10)

@@ -151,7 +151,7 @@ func TestLinkIsShared(t *testing.T) {
 		op          rnic.Opcode
 		flows       int
 		queue, lose int
-		sum, least  float64 // of the link, of all flows, and of the worst one
+		sum, least  float64 // shares of the link: of all flows together, and of the worst one
 	}{
 		{rnic.OpWrite, 1, deep, 0, .9, .9}, {rnic.OpWrite, 4, deep, 0, .9, .15},
 		{rnic.OpRead, 1, deep, 0, .9, .9}, {rnic.OpRead, 4, deep, 0, .9, .15},

@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A packet with an answer late by round-trip times is retransmitted long before its timeout. This
-// is no retry, each one doubles the wait, and retransmitted packets are not timed.
+// If an answer is late for the measured round-trip time, its packet is retransmitted long before
+// the timeout. Such a probe counts as no retry and doubles the next wait. Retransmitted packets are
+// not timed.
 func TestProbes(t *testing.T) {
 	a, b := reliables(t, 256, 5, func(at *Attrs) { at.RetryCount = 1 })
 	r := &a.qp.req
@@ -103,8 +104,9 @@ func TestWindowGrows(t *testing.T) {
 	}
 }
 
-// A probe sends few packets. If the answer was only late, covering more than those, the window is
-// restored and nothing else retransmitted. After a real loss it halves, and the rest follows.
+// A probe sends few packets. If the answer was only late, and covers more packets than these, the
+// window is restored and nothing else is retransmitted. After a real loss the window halves, and
+// the rest is retransmitted.
 func TestProbeOfLateAnswer(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		a, b := reliables(t, 256, 5, nil)
@@ -206,7 +208,7 @@ func TestReadsInUnits(t *testing.T) {
 	sink, got := a.host.region(t, n, rnic.LocalWrite)
 	a.post(rnic.SendWR{ID: 1, Op: rnic.OpRead, MR: sink, Length: n, RemoteSTag: mr.STag(), RemoteTO: mr.Base()})
 	fs := a.send()
-	// No more than the ORD.
+	// No more Reads are requested than the ORD.
 	want(t, readRequests(t, fs), [2]uint32{1000, 16}, [2]uint32{1016, 16}, [2]uint32{1032, 16})
 	b.take(fs...)
 	data := b.send()

@@ -75,7 +75,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Invalid requests: without the QP's right, more Reads than negotiated, packets out of sequence.
+// Each kind of invalid request gets a NAK and ends the QP: without the QP's right, more Reads than
+// negotiated, packets out of sequence.
 func TestInvalidRequests(t *testing.T) {
 	for name, say := range map[string]func(s *side, mr *rnic.MR) []frame{
 		"LAST first": func(s *side, _ *rnic.MR) []frame { return []frame{s.say(packet.RCSendLast, 100, []byte("x"))} },

@@ -44,7 +44,8 @@ func (m *forgetfulResponder) takes(to *side, f frame) bool {
 	return true
 }
 
-// readFromForgetful does a Read of 200 packets from such a peer, with the given initial window.
+// readFromForgetful does a Read of 200 packets from a forgetfulResponder, with the given initial
+// window.
 func readFromForgetful(t *testing.T, seed uint64, h faults, deaf bool, window uint32) (w *world, got, mem []byte) {
 	a, b := reliables(t, 256, 0xffffd0, nil)
 	const n = 200*256 - 7

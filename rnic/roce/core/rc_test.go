@@ -59,7 +59,7 @@ func (s *side) tick(now Instant) {
 	s.end.end()
 }
 
-// Each operation once, with its packets and answers on the wire.
+// Each operation is done once, with its packets and answers on the wire.
 func TestOperationsOfRC(t *testing.T) {
 	a, b := reliables(t, 256, 0xfffffe, nil)
 	mr, mem := b.host.region(t, 1000, rnic.RemoteWrite|rnic.RemoteRead)

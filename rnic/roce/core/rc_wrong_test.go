@@ -62,7 +62,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// Window: packets in flight never exceed it, and acknowledges are requested before it closes.
+// Packets in flight never exceed the window, and acknowledges are requested before it closes.
 func TestWindow(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)
 	b.recv(1, 256*1000)
@@ -146,7 +146,7 @@ func TestStaleReads(t *testing.T) {
 	if wcs := a.completions(); len(wcs) != 4 || b.state() != RTS {
 		t.Errorf("%v, %v", wcs, b.vqp.Err())
 	}
-	// At most IRD of them are answered at a time.
+	// At most IRD of the repeated Reads are answered at a time.
 	for id := range uint64(12) {
 		read(id)
 		fs := a.send()

@@ -12,8 +12,8 @@ import (
 // credits is a side's use of end-to-end flow control.
 type credits struct{ obeys, gives bool }
 
-// The same with end-to-end flow control: nothing waits forever, and messages wait for posted
-// receives.
+// With end-to-end flow control, too, all requests are executed once and in order: nothing waits
+// forever, and messages wait for posted receives.
 func TestSimulatedRCCredits(t *testing.T) {
 	simSeeds(t, func(t *testing.T, seed uint64) {
 		all := credits{true, true}

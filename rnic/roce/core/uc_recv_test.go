@@ -296,7 +296,8 @@ func TestExpectedPSN(t *testing.T) {
 	}
 }
 
-// Lengths and pads by position in the message: rules C9-194 to C9-199.
+// Packets have the lengths and pads that their position in the message requires: rules C9-194 to
+// C9-199.
 func TestLengths(t *testing.T) {
 	conformance.Proves(t, "IBU-101", "IBU-103", "IBU-105", "IBU-107", "IBU-111", "IBU-113", "IBU-167", "IBU-014", "IBU-214")
 	for _, row := range []struct {
@@ -336,7 +337,8 @@ func TestLengths(t *testing.T) {
 	s.dropped(s.say(packet.UCSendFirst, 101, make([]byte, 256), func(h *packet.Header) { h.Pad = 0 }), Accepted)
 }
 
-// Receives: none posted, too small, and one reused by the next message.
+// A message without a receive, or with a receive too small, is dropped. The next message uses this
+// receive.
 func TestReceiveResources(t *testing.T) {
 	conformance.Proves(t, "IBU-014", "IBU-101", "IBU-163", "IBU-022", "IBU-024")
 	s := responder(t, rnic.RemoteWrite)
@@ -393,8 +395,8 @@ func TestPooledReceives(t *testing.T) {
 	}
 }
 
-// Targets that a Write MUST NOT reach, from the key to the last byte; memory is unchanged, and
-// the QP continues.
+// Writes to targets that they MUST NOT reach are dropped, whether for the key or for the last byte.
+// Memory is unchanged, and the QP continues.
 func TestWriteRights(t *testing.T) {
 	conformance.Proves(t, "IBU-013", "IBU-015", "IBU-023", "IBU-025", "IBU-026", "IBU-093", "IBU-094", "IBU-095", "IBU-096", "IBU-097", "IBU-166", "IBU-008")
 	s := responder(t, rnic.RemoteWrite)

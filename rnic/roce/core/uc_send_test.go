@@ -53,8 +53,8 @@ func list2bytes(ops []rnic.Opcode) (b []byte) {
 	return b
 }
 
-// Messages with lengths around the path MTU, for each path MTU: opcodes, payloads, pads, PSNs,
-// RETH.
+// Messages with lengths around each path MTU are cut into packets with the right opcodes, payloads,
+// pads, PSNs and RETH.
 func TestSegmentation(t *testing.T) {
 	conformance.Proves(t, "IBU-038", "IBU-041", "IBU-045", "IBU-047", "IBU-049", "IBU-050", "IBU-051", "IBU-052", "IBU-053",
 		"IBU-187", "IBU-188", "IBU-193", "IBU-194", "IBU-195", "IBU-240", "IBU-243", "IBU-251")
@@ -237,7 +237,8 @@ func TestUnsignaled(t *testing.T) {
 	}
 }
 
-// 2^31 bytes are accepted, one more is refused, and neither costs anything before cutting.
+// 2^31 bytes are accepted, one more is refused, and neither costs anything before it is cut into
+// packets.
 func TestMessageSize(t *testing.T) {
 	conformance.Proves(t, "IBU-036")
 	a, _ := pair(t, 4096, 0)

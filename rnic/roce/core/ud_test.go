@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A QP alternates between three on two hosts; each learns the sender, and the PSN counts on.
+// A QP sends to three QPs on two hosts in turn. Each of them learns the sender, and the sender's
+// PSN counts on.
 func TestManyPeers(t *testing.T) {
 	conformance.Proves(t, "IBU-124", "IBU-125", "IBU-126", "IBU-128", "IBU-130", "IBU-131", "IBU-132", "IBU-134", "IBU-135", "IBU-137", "IBU-138", "IBU-145", "IBU-149",
 		"IBU-192", "IBU-194", "IBU-235", "IBU-236", "IBU-209", "IBU-210")
@@ -79,7 +80,7 @@ func TestGRHOfIPv6(t *testing.T) {
 	must.Equal(t, "string(rest)", string(rest), "hello")
 }
 
-// A UD receiver's drops, step by step; the receive stays for the next packet.
+// A UD receiver drops invalid packets, step by step. The receive stays for the next packet.
 func TestDatagramsDropped(t *testing.T) {
 	conformance.Proves(t, "IBU-002", "IBU-129", "IBU-139", "IBU-140", "IBU-141", "IBU-142", "IBU-143", "IBU-146", "IBU-147", "IBU-160", "IBU-163", "IBU-164", "IBU-167", "IBU-176", "IBU-179", "IBU-211", "IBU-011", "IBU-148")
 	h := newHost(addrB)
@@ -128,8 +129,8 @@ func TestDatagramsDropped(t *testing.T) {
 	}
 }
 
-// A datagram longer than the port's MTU sends no packet and completes as if; one without a
-// destination is refused.
+// A datagram longer than the port's MTU sends no packet, and completes as if it had. A datagram
+// without a destination is refused.
 func TestOversizedDatagram(t *testing.T) {
 	conformance.Proves(t, "IBU-127", "IBU-215", "IBU-234", "IBU-125")
 	h := newHost(addrA)

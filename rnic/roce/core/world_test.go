@@ -379,7 +379,8 @@ func pattern(n, seed int) []byte {
 	return b
 }
 
-// say returns a UC peer's hand-made packet, at its opcode's position.
+// say returns a hand-made packet from the QP's peer, padded as its payload requires. change can
+// adjust its headers.
 func (s *side) say(op packet.Opcode, psn uint32, payload []byte, change ...func(*packet.Header)) frame {
 	_, a := s.qp.Query()
 	h := packet.Header{BTH: packet.BTH{Opcode: op, PKey: 0xffff, DestQP: s.qp.num, PSN: psn & maxPSN, Pad: packet.PadFor(len(payload))}}

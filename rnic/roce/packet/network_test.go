@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The 40 bytes before a UD payload. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2 GRH [IBU-196].
+// The 40 bytes before a UD payload are built and parsed. IBA 11.4.1.2 [IBU-235], IBA wire RoCEv2
+// GRH [IBU-196].
 func TestGRH(t *testing.T) {
 	conformance.Proves(t, "IBU-189", "IBU-196", "IBU-235")
 	want := must.Hex(t, "6b8fffff 0028 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002")

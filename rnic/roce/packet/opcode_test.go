@@ -31,8 +31,8 @@ var table = map[Opcode]struct {
 	0x81: {"CNP", 12, true},
 }
 
-// IBA table 38 [IBU-197 IBU-198 IBU-199 IBU-200 IBU-201 IBU-202 IBU-203 IBU-204 IBU-205 IBU-206
-// IBU-207 IBU-208 IBU-209 IBU-210 IBU-211].
+// Each opcode has the name, headers and payload of IBA table 38 [IBU-197 IBU-198 IBU-199 IBU-200
+// IBU-201 IBU-202 IBU-203 IBU-204 IBU-205 IBU-206 IBU-207 IBU-208 IBU-209 IBU-210 IBU-211].
 func TestTable(t *testing.T) {
 	conformance.Proves(t, "IBU-197", "IBU-198", "IBU-199", "IBU-200", "IBU-201", "IBU-202", "IBU-203", "IBU-204", "IBU-205", "IBU-206", "IBU-207", "IBU-208", "IBU-209", "IBU-210", "IBU-211")
 	services := map[int]Service{0: RC, 1: UC, 3: UD, 4: ServiceCNP}
@@ -68,8 +68,8 @@ func everyOpcode(yield func(Opcode) bool) {
 	}
 }
 
-// Permitted successors, in a table like IBA's: the opcodes that can follow each one.
-// IBA 9.8.2.2.2 [IBU-087 IBU-088 IBU-089].
+// Each opcode can be followed by the opcodes in a table like IBA's, and by no others. IBA 9.8.2.2.2
+// [IBU-087 IBU-088 IBU-089].
 func TestCanFollow(t *testing.T) {
 	ucNew := []Opcode{0x20, 0x24, 0x25, 0x26, 0x2a, 0x2b}
 	rcNew := []Opcode{0x00, 0x04, 0x05, 0x06, 0x0a, 0x0b, 0x0c, 0x13, 0x14, 0x17}

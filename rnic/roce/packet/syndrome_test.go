@@ -1,4 +1,4 @@
-// The syndromes against IBA's tables.
+// The syndromes, compared with IBA's tables.
 
 package packet
 

@@ -39,7 +39,8 @@ func sealed(t testing.TB, id uint16, n int) (network, datagram []byte) {
 	return network, datagram
 }
 
-// The digest's packet, sent with identification beef, and each identification at some lengths.
+// A known packet, sent with identification beef, is recognized, and so is each identification at
+// some lengths.
 func TestIdentify(t *testing.T) {
 	conformance.Proves(t, "IBU-225")
 	var d identifier

@@ -243,7 +243,7 @@ func rawSocket(t *testing.T, host netip.Addr) int {
 	return fd
 }
 
-// IPv6 batches, and a datagram without checksum, as Linux rxe sends them.
+// IPv6 batches arrive, and so does a datagram without checksum, as Linux rxe sends them.
 func TestIPv6(t *testing.T) {
 	a, err := Listen(netip.MustParseAddrPort("[::1]:0"))
 	if err != nil {
@@ -331,7 +331,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Neither direction allocates.
+// Neither sending nor receiving a batch allocates.
 func TestBatchesAllocateNothing(t *testing.T) {
 	a, b := open(t, "127.0.0.1:0"), open(t, "127.0.0.2:0")
 	out, in := NewBatch(a, 4), NewInbound(b, 4)

@@ -52,7 +52,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestAcceptRefuses has one fault in each request.
+// TestAcceptRefuses makes requests with one fault each, and each is refused for its fault.
 func TestAcceptRefuses(t *testing.T) {
 	const past = DefaultClockSkew + time.Minute
 	other, _ := newSubkey(enctypeOf(AES256SHA1))
@@ -157,7 +157,8 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// otherRealm moves the client to another realm; way are the realms on the way.
+// otherRealm moves the client to another realm; way lists the realms between that realm and the
+// server's.
 func (f *forgery) otherRealm(realm, way string) {
 	f.client.realm, f.auth.client.realm, f.transited = realm, realm, []byte(way)
 }
@@ -178,7 +179,7 @@ func TestAcceptOtherRealm(t *testing.T) {
 	}
 }
 
-// TestAcceptClockSkew: all within the skew is accepted.
+// TestAcceptClockSkew: times within the permitted clock skew are accepted.
 func TestAcceptClockSkew(t *testing.T) {
 	a, _ := testAcceptor(t, "")
 	const most = DefaultClockSkew - 10*time.Second

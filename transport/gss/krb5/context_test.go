@@ -88,7 +88,7 @@ func TestTokenHeaders(t *testing.T) {
 	}
 }
 
-// sealed makes a token of the peer's Wrap with another header, filler and rotation.
+// sealed makes a Wrap token of from with the given header, inner header, filler and rotation.
 func sealed(from *Context, h, inner header, plain []byte, filler int, rotate int) []byte {
 	var head, copied [tokenHeader]byte
 	h.put(head[:])
@@ -237,7 +237,7 @@ func TestIdentifiers(t *testing.T) {
 	})
 }
 
-// TestReflection: a token is for the other end only.
+// TestReflection: a token is refused at the end that has made it.
 func TestReflection(t *testing.T) {
 	conformance.Proves(t, "R4121-050")
 	eachContext(t, func(t *testing.T, from, to *Context) {

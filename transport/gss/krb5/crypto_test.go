@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestNfold has the vectors of RFC 3961 A.1.
+// TestNfold checks the vectors of RFC 3961 A.1.
 func TestNfold(t *testing.T) {
 	for _, v := range []struct{ in, out string }{
 		{"012345", "be072631276b1955"},
@@ -45,7 +45,8 @@ func testKey(t testing.TB, id int32) key {
 	return k
 }
 
-// TestDerive has the keys Kc, Ke and Ki of usage 2, of MIT's test and of RFC 8009 A.
+// TestDerive checks the keys Kc, Ke and Ki for usage 2, with the values in MIT's test and in RFC
+// 8009 A.
 func TestDerive(t *testing.T) {
 	conformance.Proves(t, "R4121-002")
 	for id, want := range map[int32][3]string{
@@ -63,7 +64,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// TestCTS has the vectors of RFC 3962 B.
+// TestCTS checks the vectors of RFC 3962 B.
 func TestCTS(t *testing.T) {
 	const plain = "I would like the General Gau's Chicken, please, and wonton soup."
 	const (
@@ -127,7 +128,7 @@ func TestOpenSHA2(t *testing.T) {
 	}
 }
 
-// TestChecksumSHA2 has the checksums of RFC 8009 A.
+// TestChecksumSHA2 checks the checksums of RFC 8009 A.
 func TestChecksumSHA2(t *testing.T) {
 	text := must.Hex(t, "000102030405060708090a0b0c0d0e0f1011121314")
 	for id, want := range map[int32]string{

@@ -51,7 +51,7 @@ func testAcceptor(t testing.TB, principal string) (a *Acceptor, keytab string) {
 	return a, keytab
 }
 
-// A forgery is an AP-REQ. newForgery's is valid; tests change fields.
+// A forgery is an AP-REQ. newForgery makes a valid one; tests change its fields.
 type forgery struct {
 	pvno, kind int64
 	options    uint32

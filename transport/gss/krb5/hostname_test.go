@@ -37,7 +37,8 @@ func (n names) LookupHost(_ context.Context, host string) ([]string, error) {
 	return strings.Fields(v), err
 }
 
-// TestHostNames: each setting in krb5.conf, while an attacker answers for DNS.
+// TestHostNames: each setting in krb5.conf leads to the right names, while an attacker answers for
+// DNS.
 func TestHostNames(t *testing.T) {
 	files := names{"addr:192.0.2.7": "known.example.", "cname:short": "short.example."}
 	dns := names{
@@ -94,7 +95,8 @@ func TestHostsFile(t *testing.T) {
 	}
 }
 
-// TestFallbackToTheNameInDNS: the KDC does not know the first name, and knows the second.
+// TestFallbackToTheNameInDNS: if the KDC does not know the first name, the name in DNS is used, but
+// only with the setting fallback.
 func TestFallbackToTheNameInDNS(t *testing.T) {
 	r := newRealm(t)
 	r.conf.files, r.conf.dns = names{}, names{"cname:alias.example": "localhost."}

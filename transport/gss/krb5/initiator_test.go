@@ -49,7 +49,7 @@ func reply(f *forgery, part []byte) []byte {
 	return frame(idAPRep, marshalAPRep(encrypted{enctype: f.session.et.id, cipher: cipher}))
 }
 
-// TestFinishRefuses has one fault in each reply.
+// TestFinishRefuses makes replies with one fault each, and each is refused for its fault.
 func TestFinishRefuses(t *testing.T) {
 	conformance.Proves(t, "R4121-008", "R4121-010")
 	f := newForgery(t, AES256SHA2)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestMACs: all lengths around the limit of short messages, whole and in parts.
+// TestMACs: messages with all lengths around the limit of short ones have the right MAC, whole and
+// in parts.
 func TestMACs(t *testing.T) {
 	message := make([]byte, 2*shortInput)
 	for i := range message {

@@ -199,7 +199,7 @@ func TestClientOfMIT(t *testing.T) {
 	})
 }
 
-// serveClient is gss-server with our acceptor.
+// serveClient does the work of gss-server, with our acceptor.
 func serveClient(a *Acceptor, c net.Conn, sealed bool) error {
 	if flags, _, err := receiveFrame(c); err != nil || flags != frameNoop|frameContextNext {
 		return fmt.Errorf("gss-client begins with flags %#x, %v", flags, err)

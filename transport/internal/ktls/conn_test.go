@@ -412,7 +412,7 @@ func echo(t testing.TB, from, to net.Conn) {
 	}
 }
 
-// Take of this kernel either works or leaves crypto/tls in use.
+// Take on this kernel either works or leaves crypto/tls in use.
 func TestTakeHere(t *testing.T) {
 	a, b := tcpPair(t)
 	h, peer := Server(a, &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}), tls.Client(b, clientConfig)

@@ -29,7 +29,7 @@ type kernelPair struct {
 	wire *net.TCPConn // the peer's
 }
 
-// inKernel makes a pair, or skips.
+// inKernel makes a kernelPair, or skips the test.
 func inKernel(t *testing.T, server bool) *kernelPair {
 	t.Helper()
 	a, b := tcpPair(t)
@@ -76,7 +76,7 @@ func tlsStat(t *testing.T) map[string]int {
 	return all
 }
 
-// Every cipher suite, both roles, both directions at once.
+// Bytes arrive unchanged with every cipher suite, in both roles, in both directions at once.
 func TestKernelBulk(t *testing.T) {
 	for id := range suites {
 		t.Run(tls.CipherSuiteName(id), func(t *testing.T) {
