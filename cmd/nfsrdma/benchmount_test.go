@@ -1,5 +1,5 @@
-// bench --mount: every figure is there, in both forms, and nothing is left behind, also when it is
-// interrupted.
+// bench --mount: every figure is in both forms, and nothing is left behind, even after an
+// interruption.
 
 package main
 

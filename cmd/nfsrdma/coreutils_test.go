@@ -1,4 +1,5 @@
-// Commands compared with coreutils: the same lines on a local and on a served directory.
+// Commands compared with coreutils: a command line has the same result on a local directory and on
+// a served one.
 
 package main
 
@@ -19,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A twin is a local directory and the same one on a server.
+// A twin has a local directory, and a served one with the same content.
 type twin struct {
 	t             *testing.T
 	base          string // URL of the exported directory that served is
@@ -37,7 +38,7 @@ func newTwin(t *testing.T) *twin {
 	return &twin{t: t, base: base + "/dir", served: top, local: t.TempDir()}
 }
 
-// fresh recreates both trees.
+// fresh makes new copies of both trees.
 func (w *twin) fresh() (local, served, url string) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	w.turn++
@@ -58,7 +59,7 @@ func (w *twin) fresh() (local, served, url string) {
 	return local, served, w.base + "/" + name
 }
 
-// setTimes makes the times of both trees the same, some of them of this year.
+// setTimes makes the times of both trees the same, some of them in this year.
 func (w *twin) setTimes(top string) {
 	old := time.Date(2011, 12, 13, 14, 15, 16, 0, time.UTC)
 	recent := time.Now().Add(-48 * time.Hour).Truncate(time.Hour)
@@ -72,7 +73,8 @@ func (w *twin) setTimes(top string) {
 	}
 }
 
-// same runs a line both ways on fresh trees. A word that begins with @ is a path.
+// same runs a line with coreutils and with the program on fresh trees, and compares. A word that
+// begins with @ is a path.
 func (w *twin) same(stdin, line string) {
 	w.t.Helper()
 	local, served, url := w.fresh()
@@ -127,7 +129,7 @@ func lookOf(t *testing.T, top string) string {
 		if fi.Mode().IsRegular() {
 			content, _ = os.ReadFile(p)
 		}
-		links := uint64(1) // a directory's is up to the file system
+		links := uint64(1) // for a directory, the file system decides
 		if !fi.IsDir() {
 			links = uint64(fi.Sys().(*syscall.Stat_t).Nlink)
 		}
@@ -139,7 +141,7 @@ func lookOf(t *testing.T, top string) string {
 	return b.String()
 }
 
-// nameLines are the lines about names and their objects.
+// nameLines has the command lines about names and their objects.
 const nameLines = `
 rm @f
 rm @f @nope @g
@@ -263,7 +265,7 @@ func TestCommandsAreThoseOfCoreutils(t *testing.T) {
 	}
 }
 
-// lsLines are the lines about listings.
+// lsLines has the command lines about listings.
 const lsLines = `
 ls @.
 ls @d

@@ -1,4 +1,4 @@
-// The last screen of the demonstration.
+// The last screen of the benchmark demonstration.
 
 package main
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The numbers are from a file system that coreutils 9.1's df shows like this.
+// The numbers are from file systems that df of coreutils 9.1 shows like this.
 func TestDfIsThatOfCoreutils(t *testing.T) {
 	rows := []dfRow{
 		{Filesystem: "/dev/vda", Path: "/", Size: 264212084 << 10, Used: 15223560 << 10, Avail: 80277704 << 10, Files: 16777216, FilesUsed: 632469, FilesFree: 16144747},

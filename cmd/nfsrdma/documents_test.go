@@ -25,7 +25,7 @@ var (
 	loneFlag    = regexp.MustCompile("^`--([a-z0-9-]+)[^`]*`$")
 )
 
-// ofOthers are flags of podman and juicefs.
+// ofOthers has flags of podman and juicefs.
 var ofOthers = []string{"network", "user", "pid", "skip-dir-mtime", "writeback", "enable-acl"}
 
 // unknownFlag returns the first word of a command line that is neither a command nor a flag of the
@@ -77,7 +77,8 @@ func anyHasFlag(cmd *cobra.Command, name string) bool {
 	return hasFlag(cmd, name) || slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return anyHasFlag(c, name) })
 }
 
-// eachDocument calls f with the pages for users. Experiments have the commands of their time.
+// eachDocument calls f with each page for users. Pages of experiments are left out: their commands
+// are as old as they.
 func eachDocument(t *testing.T, f func(path, text string)) {
 	t.Helper()
 	paths := []string{"README.md"}
@@ -158,7 +159,7 @@ func TestDocumentsNameMetrics(t *testing.T) {
 	eachDocument(t, func(path, text string) {
 		for _, name := range named.FindAllString(text, -1) {
 			found++
-			for _, part := range []string{"_bucket", "_sum", "_count"} { // of a histogram
+			for _, part := range []string{"_bucket", "_sum", "_count"} { // histogram suffixes
 				name = strings.TrimSuffix(name, part)
 			}
 			if !there[name] {

@@ -36,21 +36,21 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// unusable runs the program, which fails because of a server: the error is one line with want.
+// unusable runs the program and checks that it fails with one line that contains want.
 func unusable(t *testing.T, want, args string) {
 	t.Helper()
 	_, errs, code := try(t, strings.Fields(args)...)
 	status := 1
 	if strings.HasPrefix(args, "ls ") {
-		status = 2 // ls(1)'s status for its operands
+		status = 2 // as ls(1) for an operand
 	}
 	if code != status || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 		t.Errorf("nfsrdma %s: code %d, %q; want %q in one line", args, code, errs, want)
 	}
 }
 
-// TestDeafServers: a port that takes connections and says nothing is waited for, then looked at,
-// and both end.
+// TestDeafServers: if a port accepts connections and sends nothing, the wait and the probe of the
+// port both end.
 func TestDeafServers(t *testing.T) {
 	was := portprobe.Wait
 	portprobe.Wait = time.Second
@@ -73,7 +73,7 @@ func TestUnusableServers(t *testing.T) {
 		c.Close()
 	})
 	patient := listen(t, func(c net.Conn) {
-		// waits for the rest of an apparently long record, as some servers do
+		// like some servers, waits for the rest of a record that seems to be long
 		go func() {
 			b := make([]byte, 4096)
 			if n, _ := c.Read(b); n > 12 && b[0] == 0x80 {
@@ -101,7 +101,7 @@ func TestUnusableServers(t *testing.T) {
 		{"Is a directory", "cat " + base + "/mem"},
 		{"an argument is missing", "ls"},
 		// The rest of the line depends on the default TCP port, which another package's test may
-		// use; package session's TestRefusedPorts covers it with a private port.
+		// use. TestRefusedPorts in package session checks it with a private port.
 		{nobody + "/x': connection refused: ", "ls nfsrdma://" + nobody + "/x"},
 	} {
 		unusable(t, c.want, c.args)
@@ -118,7 +118,7 @@ func TestTimeout(t *testing.T) {
 			return
 		}
 		defer up.Close()
-		for b := make([]byte, 4096); calls < 4; calls++ { // one record of a call, one of its reply
+		for b := make([]byte, 4096); calls < 4; calls++ { // a call and its reply are a record each
 			n, err := c.Read(b)
 			if err != nil {
 				return

@@ -1,4 +1,5 @@
-// Listings of directories of any size: output keeps up with the server, and nothing is kept.
+// Listings of directories with any number of names: output keeps up with the server, and memory use
+// stays bounded.
 
 package main
 
@@ -22,11 +23,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// hugeNames is how many names the directory of serveHuge has, hugePage how many of them each page.
+// hugeNames is the number of names in serveHuge's directory, and hugePage the number in each page.
 const hugeNames, hugePage = 30000, 500
 
-// serveHuge serves a directory of made-up files; asked is called with the number
-// of names that were listed before, for each page that a client asks for.
+// serveHuge serves a directory of invented files. For each page that a client requests, it calls
+// asked with the number of names listed before.
 func serveHuge(t *testing.T, asked func(listed int)) string {
 	t.Helper()
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
@@ -74,7 +75,7 @@ func serveHuge(t *testing.T, asked func(listed int)) string {
 	return tcp + "/mem"
 }
 
-// A lineCounter counts the lines that were written to it.
+// A lineCounter counts the lines written to it.
 type lineCounter struct {
 	lines atomic.Int64
 	last  []byte
@@ -86,10 +87,10 @@ func (l *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestUnsortedListingsKeepUp: when a page is asked for, all but a bounded number
-// of the names before it have been written, in each mode that needs no sorting.
+// TestUnsortedListingsKeepUp: when a page is requested, all earlier names but a bounded number have
+// been written, in each mode that needs no sorting.
 func TestUnsortedListingsKeepUp(t *testing.T) {
-	var out atomic.Pointer[lineCounter] // the server's goroutines read it
+	var out atomic.Pointer[lineCounter] // read by the server's goroutines
 	var most atomic.Int64
 	url := serveHuge(t, func(listed int) {
 		if behind := int64(listed) - out.Load().lines.Load(); behind > most.Load() {
@@ -102,7 +103,7 @@ func TestUnsortedListingsKeepUp(t *testing.T) {
 		most.Store(0)
 		args := append(append([]string{"ls"}, strings.Fields(flags)...), url)
 		if flags == "-U0" {
-			most.Store(-1 << 40) // its lines end in zero bytes: only that it works
+			most.Store(-1 << 40) // its lines end in zero bytes, so they are not counted
 		}
 		if code := run(t.Context(), args, strings.NewReader(""), out.Load(), io.Discard); code != 0 {
 			t.Fatalf("ls %s: exit status %d", flags, code)

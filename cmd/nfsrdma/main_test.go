@@ -1,4 +1,4 @@
-// Tests of the commands, through the whole program.
+// Tests of the commands, by running the whole program.
 
 package main
 
@@ -71,7 +71,7 @@ func TestServerCommands(t *testing.T) {
 	})
 }
 
-// sampleTree makes every kind of thing that a copy carries.
+// sampleTree makes a tree with every kind of object that a copy keeps.
 func sampleTree(t *testing.T) string {
 	t.Helper()
 	top := filepath.Join(t.TempDir(), "src")
@@ -106,7 +106,7 @@ func sampleTree(t *testing.T) string {
 }
 
 // TestCopyTree copies a tree in, from one export to the other, and out again. With -a names, types,
-// modes, times and content are the same, also over existing targets.
+// modes, times and content are the same, also when the targets exist.
 func TestCopyTree(t *testing.T) {
 	src := sampleTree(t)
 	want, err := treeSum(os.DirFS(src))
@@ -117,7 +117,7 @@ func TestCopyTree(t *testing.T) {
 		back := filepath.Join(t.TempDir(), "back")
 		for round := range 2 {
 			name := strings.ReplaceAll(t.Name(), "/", "-")
-			target := func(base, top string) string { // the second time names the parent
+			target := func(base, top string) string { // in round 1 it names the parent
 				if round == 0 {
 					return base + "/" + top
 				}
@@ -207,8 +207,8 @@ func TestHelpHasExamples(t *testing.T) {
 	}
 }
 
-// TestBenchReportsTheCRCInUse: bench reports the actual mode, if the server requires another than
-// requested.
+// TestBenchReportsTheCRCInUse: bench reports the actual mode, if the server requires another mode
+// than requested.
 func TestBenchReportsTheCRCInUse(t *testing.T) {
 	rdma, _ := serve(t)
 	for asked, want := range map[string]string{"on": "on", "auto": "on", "off": "on"} {

@@ -1,4 +1,4 @@
-// The messages of a mount: each names its line of fstab.
+// The messages of a mount: each names its line in fstab.
 
 package main
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/cmd/internal/session"
 )
 
-// TestMountErrorsNameTheLine: mount -a runs the program for each fstab line, so a message begins,
-// once, with the line's first two fields.
+// TestMountErrorsNameTheLine: mount -a runs the program for each fstab line, so a message begins
+// with the line's first two fields, and has them once.
 func TestMountErrorsNameTheLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ spec, options, want string }{

@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/gss/krb5"
 )
 
-// The users of a Kerberos mount. The server knows the principals of the first two.
+// Users of a Kerberos mount. The server knows the principals of alice and bob.
 const (
 	alice  = 1001
 	bob    = 1002
@@ -37,12 +37,12 @@ type kerberosMount struct {
 	log       string
 }
 
-// mountWithKerberos mounts an export by the machine's key.
+// mountWithKerberos mounts an export with the machine's key.
 func mountWithKerberos(t *testing.T, sec string) *kerberosMount {
 	t.Helper()
 	machine.NeedRoot(t, "root, to mount for several users", "fusermount3")
 	m := &kerberosMount{t: t, r: realm.New(t, realm.Options{Enctypes: []string{realm.AES128SHA2}})}
-	// The parents of a TempDir are closed to other users.
+	// A directory of t.TempDir would be closed to other users.
 	top, err := os.MkdirTemp("/tmp", "nfsrdma-kerberos-")
 	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(top) })
@@ -65,12 +65,12 @@ func mountWithKerberos(t *testing.T, sec string) *kerberosMount {
 	m.configure()
 	nfs(t, "mount", "--log-file", m.log, "-o", "keytab="+m.r.Keytab("host/client.test"), tcp+"/mem", m.dir)
 	const copied = 64  // other tests' mount namespaces have copies of the mount
-	t.Cleanup(func() { // t.Context has ended
+	t.Cleanup(func() { // t.Context has ended by then
 		if code := run(context.Background(), []string{"umount", m.dir}, strings.NewReader(""), io.Discard, os.Stderr); code != 0 && code != copied {
 			t.Errorf("umount: got status %d, want 0 or %d", code, copied)
 		}
 	})
-	must.Succeed(t, os.Chmod(m.dir, 0o1777)) // root of this machine is the server's
+	must.Succeed(t, os.Chmod(m.dir, 0o1777)) // root here is the server's root
 	return m
 }
 
@@ -92,7 +92,8 @@ func (m *kerberosMount) configure() {
 	m.t.Setenv("KRB5CCNAME", "")
 }
 
-// kinit gets a user a ticket, and waits until the mount uses it: a failure counts for a second.
+// kinit gets a user a ticket, and waits until the mount uses it, because the mount remembers a
+// failure for a second.
 func (m *kerberosMount) kinit(uid int, principal string, args ...string) {
 	m.t.Helper()
 	from := m.r.Kinit(principal, "secret", args...)
@@ -111,7 +112,8 @@ func (m *kerberosMount) as(uid uint32, script string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// works and fails check a script's outcome.
+// works checks that a script succeeds with output want; fails checks that it fails with a message
+// that contains want.
 func (m *kerberosMount) works(uid uint32, script, want string) {
 	m.t.Helper()
 	if out, err := m.as(uid, script); err != nil || out != want {
@@ -126,7 +128,7 @@ func (m *kerberosMount) fails(uid uint32, script, want string) {
 	}
 }
 
-// Each user has the rights of his own principal, also to files cached for others.
+// Each user has the rights of his own principal, also for files that were cached for others.
 func TestMountWithKerberosOfSeveralUsers(t *testing.T) {
 	m := mountWithKerberos(t, "krb5i")
 	m.fails(alice, "ls", "Permission denied")
@@ -141,7 +143,7 @@ func TestMountWithKerberosOfSeveralUsers(t *testing.T) {
 	m.fails(bob, "echo x >>public", "Permission denied")
 	m.works(bob, "echo of bob >his && stat -c %u:%g his", "1002:1002")
 	m.fails(nobody, "cat public", "Permission denied")
-	m.kinit(nobody, "bob") // the principal counts, not the uid here
+	m.kinit(nobody, "bob") // rights follow the principal, not the local uid
 	m.works(nobody, "echo as bob >>his && cat his", "of bob\nas bob")
 	m.fails(nobody, "cat private/file", "Permission denied")
 

@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestOldNamesOfFlags: an old name works, is hidden in the help, and causes one line with the new
-// name.
+// TestOldNamesOfFlags: an old name works, is hidden in the help, and causes one warning with the
+// new name.
 func TestOldNamesOfFlags(t *testing.T) {
 	rdma, tcp := serve(t)
 	for _, c := range []struct{ args, url, old, name string }{
@@ -47,8 +47,8 @@ func TestOldNamesOfFlags(t *testing.T) {
 	}
 }
 
-// TestCountFlags: repetitions are --count in every command. The old name in verbs works, is hidden
-// in the help, and causes one line.
+// TestCountFlags: in every command, --count sets the number of repetitions. Its old name in verbs
+// works, is hidden in the help, and causes one warning.
 func TestCountFlags(t *testing.T) {
 	for _, command := range []string{"ping", "top", "verbs pingpong", "verbs perf", "verbs rping", "verbs ucmatose", "verbs udaddy", "verbs mckey"} {
 		help := nfs(t, append(strings.Fields(command), "--help")...)
@@ -63,8 +63,8 @@ func TestCountFlags(t *testing.T) {
 	}
 }
 
-// TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect have them, before and after
-// their name; others do not.
+// TestConnectionFlagsStandWhereTheyMeanSomething: commands that connect accept these flags before
+// and after the command's name; other commands do not.
 func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 	root := newRoot(&session.Session{})
 	for command, want := range map[string]bool{"ls": true, "cp": true, "ping": true, "doctor": true, "bench": true, "showmount": true,
@@ -93,7 +93,7 @@ func TestConnectionFlagsStandWhereTheyMeanSomething(t *testing.T) {
 // TestProtoAuto: without RDMA the server is reached over TCP. Contradictions of --proto auto are
 // errors.
 func TestProtoAuto(t *testing.T) {
-	if !machine.Apart(t) { // the ports are the usual ones
+	if !machine.Apart(t) { // needs the usual ports
 		return
 	}
 	addr := machine.Addr(t).String()
@@ -120,7 +120,7 @@ func TestProtoAuto(t *testing.T) {
 
 // TestServerOfRoCEAlone: a server without iWARP is found with no flag that names RoCE.
 func TestServerOfRoCEAlone(t *testing.T) {
-	if !machine.Apart(t) { // the ports are the usual ones
+	if !machine.Apart(t) { // needs the usual ports
 		return
 	}
 	addr, dev := machine.Addr(t).String(), roce.Open(rnic.DeviceConfig{})
@@ -136,7 +136,7 @@ func TestServerOfRoCEAlone(t *testing.T) {
 	}
 }
 
-// serveAt exports memory as /mem, by the listeners that listen makes.
+// serveAt exports memory as /mem through the listeners that listen adds.
 func serveAt(t *testing.T, addr string, listen func(*transport.Server)) {
 	t.Helper()
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
@@ -152,8 +152,8 @@ func serveAt(t *testing.T, addr string, listen func(*transport.Server)) {
 	listen(rpc)
 }
 
-// TestFlagsOfMount8: mount takes the flags of mount(8) that it can, showmount -e is showmount, and
-// -v is no version.
+// TestFlagsOfMount8: mount accepts the flags of mount(8) that it can obey, showmount -e means
+// showmount, and -v does not print the version.
 func TestFlagsOfMount8(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	for args, want := range map[string]string{

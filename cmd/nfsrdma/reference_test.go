@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference")
 
-// volumesRoot returns nfsrdmad-juicefs's command line without its implementation.
+// volumesRoot returns nfsrdmad-juicefs's command line without the code that serves volumes.
 func volumesRoot() *cobra.Command {
 	return program.NewRoot(volumes.Kind(&volumes.Serve{}, nil, nil))
 }

@@ -63,7 +63,8 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-// TestPortInALocalPath: HOST:PORT/path is parsed as a local path, which the user did not mean.
+// TestPortInALocalPath: HOST:PORT/path is parsed as a local path, and the error says how to write a
+// remote path.
 func TestPortInALocalPath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must.Succeed(t, os.WriteFile(file, nil, 0o600))

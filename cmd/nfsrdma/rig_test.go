@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve exports memory as /mem and a directory as /dir, and returns their URLs'
-// beginnings, nfsrdma://host:port and nfs://host:port.
+// serve exports memory as /mem and a directory as /dir. It returns how their URLs begin:
+// nfsrdma://host:port and nfs://host:port.
 func serve(t testing.TB) (rdma, tcp string) {
 	t.Helper()
 	return serveDir(t, t.TempDir())
 }
 
-// serveDir is serve with a directory of the caller's as /dir.
+// serveDir is like serve, with the caller's directory as /dir.
 func serveDir(t testing.TB, dir string) (rdma, tcp string) {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
@@ -88,7 +88,7 @@ func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp stri
 	return "nfsrdma://" + rl.Addr().String(), "nfs://" + tl.Addr().String()
 }
 
-// both runs a test on either transport; base is the URL of a server.
+// both runs a test over each transport; base is how the server's URLs begin.
 func both(t *testing.T, f func(t *testing.T, base string)) {
 	rdma, tcp := serve(t)
 	for name, base := range map[string]string{"rdma": rdma, "tcp": tcp} {
@@ -96,7 +96,7 @@ func both(t *testing.T, f func(t *testing.T, base string)) {
 	}
 }
 
-// nfs runs the program, which must succeed, and returns its output.
+// nfs runs the program, fails the test if the program fails, and returns its output.
 func nfs(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errOut, code := try(t, args...)

@@ -1,4 +1,4 @@
-// rnic-bench: every figure is there, in both forms.
+// rnic-bench: every figure is in both forms of output.
 
 package main
 

@@ -33,8 +33,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/gss/krb5"
 )
 
-// secureServer serves memory as /mem at localhost, with demands of exports(5), and returns the
-// beginnings of its URLs.
+// secureServer serves memory as /mem at localhost, with the values of sec= and xprtsec= in
+// exports(5). It returns how its URLs begin.
 func secureServer(t *testing.T, sec, xprtsec string, cfg transport.ServerConfig) (rdma, tcp string) {
 	t.Helper()
 	demands, err := exports.ParseSecurity(sec, xprtsec)
@@ -67,7 +67,7 @@ func secureServer(t *testing.T, sec, xprtsec string, cfg transport.ServerConfig)
 	return "nfsrdma://" + at(rl), "nfs://" + at(tl)
 }
 
-// An authority issues certificates in a directory.
+// An authority issues certificates, as files in a directory.
 type authority struct {
 	t    *testing.T
 	dir  string
@@ -122,7 +122,8 @@ func (a *authority) server(c *x509.Certificate) func() *tls.Config {
 	return func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool} }
 }
 
-// refused runs the program, which must fail with one line that has all parts.
+// refused runs the program, and fails the test unless the program fails with one line that contains
+// all parts.
 func refused(t *testing.T, args []string, parts ...string) {
 	t.Helper()
 	_, errOut, code := try(t, args...)
@@ -139,7 +140,7 @@ func refused(t *testing.T, args []string, parts ...string) {
 	}
 }
 
-// Commands reach a server that demands TLS, and not without it or with a wrong certificate.
+// Commands reach a server that requires TLS, but not without TLS or with a wrong certificate.
 func TestCommandsWithTLS(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	rdma, tcp := secureServer(t, "sys", "tls", transport.ServerConfig{TLS: ca.server(&x509.Certificate{DNSNames: []string{"localhost"}})})
@@ -177,7 +178,7 @@ func TestCommandsWithTLS(t *testing.T) {
 	refused(t, append([]string{"ls", plain + "/mem", "--tls-name", "localhost"}, with...), "it offers no TLS", "nfsrdmad cert")
 }
 
-// With mtls the client has to have a certificate of the server's authority.
+// With mtls the client needs a certificate from the server's authority.
 func TestCommandsWithClientCertificate(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	_, tcp := secureServer(t, "sys", "mtls", transport.ServerConfig{TLS: ca.server(&x509.Certificate{DNSNames: []string{"localhost"}})})
@@ -194,7 +195,7 @@ func TestCommandsWithClientCertificate(t *testing.T) {
 	refused(t, []string{"ls", "--xprtsec", "tls", "--cacert", ca.file("ca.pem"), tcp + "/mem"}, "AUTH_TOOWEAK")
 }
 
-// doctor names the certificate, its end, and each cure.
+// doctor prints the certificate's name, its expiry, and a remedy for each problem.
 func TestDoctorWithTLS(t *testing.T) {
 	ca := newAuthority(t)
 	_, tcp := secureServer(t, "sys", "tls", transport.ServerConfig{TLS: ca.server(&x509.Certificate{DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(5*24*time.Hour + time.Hour)})})
@@ -221,8 +222,8 @@ func (a *authority) revoke(name string, list ...*x509.Certificate) string {
 	return a.file(name)
 }
 
-// doctorsCure runs doctor, and returns the advice of its only failure, which is of the check. All
-// checks that build on it are skipped.
+// doctorsCure runs doctor, and returns the advice of the only failure, which must be that of check.
+// All checks in skipped must be skipped.
 func doctorsCure(t *testing.T, check string, skipped []string, args ...string) (advice string) {
 	t.Helper()
 	out, _, code := try(t, append([]string{"doctor"}, args...)...)
@@ -245,7 +246,7 @@ func doctorsCure(t *testing.T, check string, skipped []string, args ...string) (
 	return advice
 }
 
-// TestDoctorCuresTLS: each fault of TLS has one failure, with the cure of that fault.
+// TestDoctorCuresTLS: each fault of TLS causes exactly one failure, with the remedy for that fault.
 func TestDoctorCuresTLS(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	client := &x509.Certificate{DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -291,8 +292,8 @@ func TestDoctorCuresTLS(t *testing.T) {
 	}
 }
 
-// TestDoctorFindsDemandOfTLS: if the export demands more TLS than asked for, the printed commands
-// have it, and the files that it needs.
+// TestDoctorFindsDemandOfTLS: if the export requires more TLS than requested, the printed commands
+// have the missing options and files.
 func TestDoctorFindsDemandOfTLS(t *testing.T) {
 	ca := newAuthority(t)
 	cfg := ca.server(&x509.Certificate{DNSNames: []string{"localhost"}})
@@ -348,7 +349,8 @@ func TestTLSErrorsNameMountOptions(t *testing.T) {
 	}
 }
 
-// kerberosServer is a realm with a user, and a server with one flavor. The process has no ticket.
+// kerberosServer returns a realm with a user, and a server with one flavor. The process has no
+// ticket.
 func kerberosServer(t *testing.T, sec string) (r *realm.Realm, rdma, tcp string) {
 	t.Helper()
 	r = realm.New(t, realm.Options{Enctypes: []string{realm.AES256SHA1}})
@@ -378,7 +380,7 @@ func TestCommandsWithKerberos(t *testing.T) {
 			must.Succeed(t, os.WriteFile(file, []byte(data), 0o600))
 			for _, url := range []string{rdma, tcp} {
 				nfs(t, "cp", "--sec", sec, file, url+"/mem/")
-				if got := nfs(t, "cat", url+"/mem/file"); got != data { // the export's list decides
+				if got := nfs(t, "cat", url+"/mem/file"); got != data { // the export decides
 					t.Errorf("%s: cat: got %d bytes, want the %d of the file", url, len(got), len(data))
 				}
 				nfs(t, "mv", url+"/mem/file", url+"/mem/moved")

@@ -48,7 +48,8 @@ func TestTopRefuses(t *testing.T) {
 	}
 }
 
-// counting returns a server whose metrics grow with every request; hidden makes it return none.
+// counting starts a server whose metrics grow with every request. When hidden is true, the server
+// fails requests.
 func counting(t *testing.T) (addr string, hidden *atomic.Bool) {
 	t.Helper()
 	var n atomic.Int64
@@ -72,7 +73,7 @@ func TestTopLines(t *testing.T) {
 	}
 }
 
-// A pty is a terminal with a program on it.
+// A pty is a pseudoterminal with a program on it.
 type pty struct {
 	master, slave *os.File
 	cmd           *exec.Cmd
@@ -153,8 +154,7 @@ func (p *pty) written() string {
 	return p.all.String()
 }
 
-// await waits until the output after the first bytes contains a word, and returns the output's
-// length.
+// await waits until the output from byte after on contains a word, and returns the output's length.
 func (p *pty) await(t *testing.T, after int, word string) int {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -175,7 +175,7 @@ func (p *pty) press(t *testing.T, keys string) {
 	}
 }
 
-// ended waits for the end of the program, which must restore the terminal.
+// ended waits until the program ends, and checks that it has restored the terminal.
 func (p *pty) ended(t *testing.T) {
 	t.Helper()
 	select {
@@ -192,8 +192,8 @@ func (p *pty) ended(t *testing.T) {
 	}
 }
 
-// TestTopScreen: keys, a terminal that changes its size, a server that is gone for a while, and the
-// end by q.
+// TestTopScreen: keys work, the screen follows the terminal's size, the program survives a server's
+// absence, and q ends it.
 func TestTopScreen(t *testing.T) {
 	addr, hidden := counting(t)
 	p := onTerminal(t, nil, "top", "--interval", "200ms", addr)
@@ -202,7 +202,7 @@ func TestTopScreen(t *testing.T) {
 	if as := p.termios(t); as.Lflag&(unix.ICANON|unix.ECHO) != 0 || as.Lflag&unix.ISIG == 0 {
 		t.Errorf("flags %x", as.Lflag)
 	}
-	p.press(t, "\x1b[A\x1bOn\x1b[1;5cp") // arrows and the like, which are no keys, and p
+	p.press(t, "\x1b[A\x1bOn\x1b[1;5cp") // arrow sequences, which are no keys, and then p
 	at = p.await(t, at, "every 200ms, by p99")
 	p.press(t, "+")
 	at = p.await(t, at, "every 400ms, by p99")
@@ -226,8 +226,8 @@ func TestTopSuspended(t *testing.T) {
 	addr, _ := counting(t)
 	p := onTerminal(t, []string{"NO_COLOR=1"}, "top", "--interval", "100ms", addr)
 	at := p.await(t, 0, "OPERATION")
-	// A group without a parent in its session is not stopped by the terminal: the signal comes from
-	// here.
+	// The terminal does not stop a process group without a parent in its session, so the test sends
+	// the signal.
 	if err := p.cmd.Process.Signal(unix.SIGTSTP); err != nil {
 		t.Fatalf("Signal: %v", err)
 	}

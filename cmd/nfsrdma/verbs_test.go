@@ -1,4 +1,4 @@
-// nfsrdma verbs: both roles by the command line.
+// nfsrdma verbs: both roles on the command line.
 
 package main
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A waiting is a server's standard error: it sends the line with the server's address.
+// A waiting takes a server's standard error, and sends the address in the line about waiting.
 type waiting chan string
 
 func (w waiting) Write(b []byte) (int, error) {
@@ -99,7 +99,7 @@ func TestVerbsRping(t *testing.T) {
 	}
 }
 
-// TestVerbsMistakes: an invalid option gives one line.
+// TestVerbsMistakes: an invalid option gives one error line.
 func TestVerbsMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--service xrc: one of rc, uc, ud": {"pingpong", "-c", "xrc"},

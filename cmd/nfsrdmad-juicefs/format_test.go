@@ -1,4 +1,4 @@
-// The command format, as users call it.
+// The command format as users run it.
 
 package main
 
@@ -43,7 +43,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestKeys: the keys of the object storage come from the environment or a file.
+// TestKeys: the keys for the object storage come from the environment or a file.
 func TestKeys(t *testing.T) {
 	t.Setenv("ACCESS_KEY", "a")
 	t.Setenv("SECRET_KEY", "s")

@@ -1,4 +1,4 @@
-// Two Linux machines, QEMU guests, that mount one volume by two servers, over RDMA and TCP.
+// Two Linux guests in QEMU that mount one volume through two servers, over RDMA and TCP.
 
 package main
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// scriptTime bounds a script that hangs.
+// scriptTime limits a script that hangs.
 const scriptTime = 15 * time.Minute
 
 // A client is a guest that mounts the volume through its own server.
@@ -29,11 +29,11 @@ type client struct {
 	t       *testing.T
 	g       *guest.Guest
 	server  *process
-	fscheck string // commands in the guest
+	fscheck string // shell commands in the guest
 	locker  string
 }
 
-// bootClient starts a guest with a kernel of a series.
+// bootClient starts a guest with a kernel of the given series.
 func bootClient(t *testing.T, series string) *client {
 	t.Helper()
 	img, err := image.Get(t.Context(), series, t.Logf)
@@ -67,7 +67,7 @@ func (c *client) equip(programs string) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		*command = "/tmp/" + name // from memory, not through the shared directory
+		*command = "/tmp/" + name // in the guest's memory, not in the shared directory
 		c.run("cp /share/" + name + " /tmp && rm /share/" + name)
 	}
 	statd, err := c.g.FromHost(c.t.Context(), "rpc.statd")
@@ -87,7 +87,7 @@ func (c *client) try(script string) (string, error) {
 	return c.g.Run(ctx, script)
 }
 
-// run runs a script that must end well.
+// run runs a script, and fails the test if the script fails.
 func (c *client) run(script string) string {
 	c.t.Helper()
 	out, err := c.try(script)
@@ -106,7 +106,7 @@ func (c *client) mount(options string) {
 	c.run(unmounted + "; mount -t nfs -o vers=3," + options + " " + c.g.Host + ":/vol /mnt || { dmesg | tail -n 15; exit 1; }")
 }
 
-// buildForGuests builds the programs of the guests, static.
+// buildForGuests builds the guests' programs with static linking.
 func buildForGuests(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -119,9 +119,9 @@ func buildForGuests(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestLinuxGuests: Linux behaves on a volume over RDMA like on a disk. Two guests, each with its
-// own server, have close-to-open consistency, and their locks and renames exclude each other: both
-// over RDMA, and one over TCP.
+// TestLinuxGuests: on a volume over RDMA, Linux behaves as on a disk. Two guests, each with its own
+// server, have close-to-open consistency. Their locks and renames exclude each other. This is
+// tested with both guests over RDMA, and with one over TCP.
 func TestLinuxGuests(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")
@@ -147,7 +147,7 @@ func TestLinuxGuests(t *testing.T) {
 	}
 }
 
-// guestsShare is TestLinuxGuests with one service for the metadata.
+// guestsShare runs TestLinuxGuests with one service for the metadata.
 func guestsShare(t *testing.T, both []*client, start metadata) {
 	_, url := start(t)
 	juicefstest.Format(t, url, juicefstest.StartS3(t))
@@ -166,7 +166,8 @@ func guestsShare(t *testing.T, both []*client, start metadata) {
 			}
 			t.Run("exchange", func(t *testing.T) { exchange(t, both) })
 			t.Run("locks", func(t *testing.T) { together(t, both, counting, 2*2*10) })
-			// The other guest's change of a name is visible when attributes are requested.
+			// With these options each look-up of a name asks the server, so changes by the other
+			// guest are seen.
 			for i, c := range both {
 				c.mount("actimeo=0,lookupcache=none,proto=" + []string{"rdma", proto}[i])
 			}
@@ -176,11 +177,11 @@ func guestsShare(t *testing.T, both []*client, start metadata) {
 	}
 }
 
-// charged matches the difference to a disk: in JuiceFS a file uses its whole size, including holes
-// (docs/scale.md).
+// charged matches a FAIL line for a known difference to a disk: in JuiceFS a file is charged its
+// whole size, including holes (docs/scale.md).
 var charged = regexp.MustCompile(`^sparse \S+ a file with holes has size \d+ and \d+ blocks$`)
 
-// checks makes the guest check the volume as a file system.
+// checks runs fscheck on the volume in the guest.
 func (c *client) checks(t *testing.T, args string) {
 	out, err := c.try(c.fscheck + " -dir /mnt " + args)
 	code := 0
@@ -195,8 +196,8 @@ func (c *client) checks(t *testing.T, args string) {
 }
 
 // complaints returns the errors in a run of fscheck with its output and status. Status 1 means FAIL
-// lines, which may all be expected differences to a disk; any other status means that it did not
-// finish.
+// lines, which may all be expected differences to a disk; any other status means that fscheck did
+// not finish.
 func complaints(out string, code int) (list []string) {
 	n, failed := 0, 0
 	for line := range strings.Lines(out) {
@@ -228,8 +229,8 @@ func TestComplaintsOfChecks(t *testing.T) {
 		{"ok a 1ms\nok b 1ms\n", 0, 0},
 		{"ok a 1ms\n" + holes, 1, 0},
 		{"ok a 1ms\nFAIL b 1ms no\n" + holes, 1, 1},
-		{"ok a 1ms\n", 137, 1},         // killed
-		{"ok a 1ms\n" + holes, 137, 1}, // after expected failures
+		{"ok a 1ms\n", 137, 1},         // fscheck was killed
+		{"ok a 1ms\n" + holes, 137, 1}, // fscheck was killed after expected failures
 		{"ok a 1ms\n" + holes, 0, 1},
 		{"ok a 1ms\nmkdir check-b: no space\n", 1, 1},
 		{"ok a 1ms\nFAIL b 1ms no\npanic: it\n", 2, 2},
@@ -241,7 +242,8 @@ func TestComplaintsOfChecks(t *testing.T) {
 	}
 }
 
-// exchange makes the guests write files alternately, of one size, and read the other's.
+// exchange makes the guests write a file in turn, always with the same size. Each time the other
+// guest must read the new content.
 func exchange(t *testing.T, both []*client) {
 	for i := range 10 {
 		from, to := both[i%2], both[1-i%2]
@@ -253,13 +255,14 @@ func exchange(t *testing.T, both []*client) {
 	}
 }
 
-// counting returns a script that runs two processes at once. Each adds 10 times to a number under a
-// lock.
+// counting returns a script that runs two processes at once. Each increments a number 10 times,
+// under a lock.
 func counting(c *client, _ int) string {
 	return fmt.Sprintf("%[1]s /mnt/number count 10 > /tmp/one & %[1]s /mnt/number count 10 > /tmp/two; a=$?; wait $! && [ $a = 0 ]; a=$?; cat /tmp/one /tmp/two; exit $a", c.locker)
 }
 
-// renaming increments a number 10 times, each time while it has renamed a file.
+// renaming returns a script that increments a number 10 times. For each increment it renames a
+// file, which only one guest can do at a time.
 func renaming(_ *client, i int) string {
 	return fmt.Sprintf(`cd /mnt; for i in $(seq 10); do
 	until mv token token-%[1]d 2> /dev/null; do :; done

@@ -21,7 +21,7 @@ import (
 const (
 	writers   = 3
 	blockSize = 64 << 10
-	// A writer commits after each commitEvery blocks, and writes no fewer than leastBlocks.
+	// A writer commits after each commitEvery blocks, and writes at least leastBlocks.
 	commitEvery = 4
 	leastBlocks = 40
 )
@@ -36,7 +36,7 @@ type writer struct {
 	n      int
 	fh     nfs3.FH
 	acked  int // blocks that COMMIT has acknowledged
-	writes int // blocks written
+	writes int // blocks that WRITE has accepted
 }
 
 // write writes until at blocks are committed or a call fails.
@@ -68,7 +68,7 @@ func (w *writer) write(ctx context.Context, c *nfsclient.Client, at int, acked *
 	return nil
 }
 
-// check reads the blocks that were acknowledged.
+// check reads the blocks that COMMIT has acknowledged, and compares them.
 func (w *writer) check(ctx context.Context, c *nfsclient.Client) error {
 	got := make([]byte, blockSize)
 	for k := range w.acked {
@@ -126,8 +126,8 @@ func TestServerKilled(t *testing.T) {
 				}
 			}
 			<-killed
-			// Its handle works at the other server, which has all acknowledged data before any
-			// further write.
+			// The file's handle also works at the other server, which has all acknowledged data
+			// before any further write.
 			if err := w.check(ctx, b); err != nil {
 				t.Errorf("writer %d, at the other server: %v", i, err)
 				return

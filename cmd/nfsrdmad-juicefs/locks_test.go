@@ -1,4 +1,4 @@
-// Locks of clients of a killed server, with and without its restart.
+// Locks of clients when their server is killed: it restarts, or stays away.
 
 package main
 
@@ -17,13 +17,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A locker is a client that calls the lock manager of a server by hand, and never reclaims
-// anything.
+// A locker is a client that calls a server's lock manager directly, and never reclaims a lock.
 type locker struct {
 	t    *testing.T
 	rpc  *transport.Client
 	name string
-	fh   nfs3.FH // of a file that all users may lock
+	fh   nfs3.FH // a file that all users may lock
 }
 
 func newLocker(t *testing.T, p *process, name, file string) *locker {
@@ -45,7 +44,7 @@ func newLocker(t *testing.T, p *process, name, file string) *locker {
 	return &locker{t, rpc, name, found.FH}
 }
 
-// lock sends LOCK of the first byte, without waiting.
+// lock requests a lock of the first byte, without waiting.
 func (l *locker) lock() nlm4.Status {
 	l.t.Helper()
 	args := nlm4.LockArgs{Cookie: []byte("cookie"), Exclusive: true, Lock: nlm4.Lock{Caller: []byte(l.name), FH: l.fh.Bytes(), Owner: []byte("owner"), Svid: 1, Length: 1}}
@@ -57,8 +56,7 @@ func (l *locker) lock() nlm4.Status {
 	return res.Status
 }
 
-// held returns the files that a server reports as locked, except those that a running call keeps
-// busy.
+// held returns the files that a server lists as locked, except those with a call in progress.
 func (p *process) held() (names []string) {
 	p.t.Helper()
 	out, err := run(p.t.Context(), "locks", "--json", "--control", p.control)
@@ -94,9 +92,8 @@ func (c *cluster) sessions() int {
 
 // TestLocksOutliveTheServer: a program holds a lock through a server that is killed and restarted.
 // It still has the lock afterwards, and a waiting client of another server gets it only after its
-// release. Locks that the client does not reclaim are free after the grace period. (Five heartbeats
-// are longer than the test, so no lock is freed by the end of a session. And three are enough for a
-// restart on any machine.)
+// release. Locks that the client does not reclaim are free after the grace period. (The heartbeat
+// is so long that no session ends during the test, and that a restart is in time on any machine.)
 func TestLocksOutliveTheServer(t *testing.T) { onEach(t, locksOutliveServer, "--heartbeat", "10m") }
 
 func locksOutliveServer(t *testing.T, c *cluster) {
@@ -125,7 +122,7 @@ func locksOutliveServer(t *testing.T, c *cluster) {
 	}
 	later := startWorker(t, "hold", filepath.Join(c.mounts[0], "other"))
 	later.do(1)
-	later.await(1) // when grace is over
+	later.await(1) // granted when the grace period is over
 	if waiter.has(1) {
 		t.Error("a program of another server has a lock that was to be reclaimed")
 	}
@@ -141,11 +138,11 @@ func locksOutliveServer(t *testing.T, c *cluster) {
 	waiter.await(2)
 }
 
-// TestLocksOfServerThatStaysAway: they are free when its session has ended, and nothing of that is
-// left in the volume.
+// TestLocksOfServerThatStaysAway: a dead server's locks are free once its session has ended, and
+// the volume keeps nothing of that session.
 func TestLocksOfServerThatStaysAway(t *testing.T) {
-	// Not shorter: if opening a volume takes longer, as on a busy machine, JuiceFS refreshes the
-	// session during its creation, which then fails.
+	// The heartbeat must not be shorter. If opening a volume takes longer, as on a busy machine,
+	// JuiceFS refreshes the session while creating it, which then fails.
 	onEach(t, locksOfServerAway, "--heartbeat", "12s")
 }
 
@@ -189,8 +186,8 @@ func (c *cluster) endSession(p *process) {
 }
 
 // TestLocksOfServerTakenForDead: a server that returns after five missed heartbeats ends if clients
-// have locks through it, because others may have them by then. After its restart it has none of the
-// others' locks. A server without locks continues.
+// have locks through it, because others may have taken these locks. After its restart, it grants no
+// lock that others hold. A server without locks continues.
 func TestLocksOfServerTakenForDead(t *testing.T) { onEach(t, locksOfServerTakenForDead) }
 
 func locksOfServerTakenForDead(t *testing.T, c *cluster) {

@@ -28,7 +28,8 @@ import (
 // serverEnv is the environment in which the test's program is the server, with its arguments.
 const serverEnv = "NFSRDMA_JUICEFS_SERVER"
 
-// parallel is the number of concurrent tests, which mostly wait for absent or killed services.
+// parallel is the number of tests that run concurrently. Most of their time they wait for absent or
+// killed services.
 const parallel = "6"
 
 func TestMain(m *testing.M) {
@@ -109,8 +110,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFlagsOfVolumes: the flags of juicefs mount reach the volume in its units. (JuiceFS's disk
-// cache is not tested here, because the race detector finds races in it.)
+// TestFlagsOfVolumes: the flags of juicefs mount reach the volume, converted to its units.
+// (JuiceFS's disk cache is not tested here, because the race detector finds races in it.)
 func TestFlagsOfVolumes(t *testing.T) {
 	var s settings
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// builtClient is the directory of nfsrdma, built once for all tests.
+// builtClient returns the directory with the program nfsrdma, built once for all tests.
 var builtClient = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "nfsrdma-")
 	if err != nil {
@@ -34,14 +34,14 @@ var builtClient = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// clientDir must be removed at the end. It is read when no test runs.
+// clientDir is builtClient's directory, to be removed after the tests.
 var clientDir string
 
-// A cluster is a volume on services, its servers, and mounts of them.
+// A cluster is a volume on services, with its servers, and with mounts of these servers.
 type cluster struct {
 	t       *testing.T
 	meta    *juicefstest.Process
-	url     string // of the volume
+	url     string // the volume's URL
 	s3      *juicefstest.S3
 	servers []*process
 	mounts  []string
@@ -58,7 +58,7 @@ func needMounts(t *testing.T) {
 	}
 }
 
-// newServers starts two servers of a new volume on Redis and S3, with more flags.
+// newServers starts two servers of a new volume on Redis and S3, with additional flags.
 func newServers(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	return newServersOn(t, juicefstest.Redis, juicefstest.StartS3(t), flags...)
@@ -67,7 +67,7 @@ func newServers(t *testing.T, flags ...string) *cluster {
 // A metadata starts a metadata service: Redis or PostgreSQL.
 type metadata func(testing.TB) (*juicefstest.Process, string)
 
-// newServersOn is newServers on other services.
+// newServersOn is like newServers, with the given services.
 func newServersOn(t *testing.T, start metadata, s3 *juicefstest.S3, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, s3: s3}
@@ -79,15 +79,15 @@ func newServersOn(t *testing.T, start metadata, s3 *juicefstest.S3, flags ...str
 	return c
 }
 
-// newCluster is newServers for a test that mounts them.
+// newCluster is like newServers, for a test that mounts the servers.
 func newCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	needMounts(t)
 	return newServers(t, flags...)
 }
 
-// mount mounts servers, by number, and again until the mount begins with the first of them: each
-// draws its own.
+// mount mounts the servers with these numbers. Each mount chooses its first server at random, so it
+// is repeated until it uses the first in the list.
 func (c *cluster) mount(options string, servers ...int) {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -116,8 +116,8 @@ func (c *cluster) mount(options string, servers ...int) {
 	c.t.Fatalf("no mount begins with server %d", servers[0])
 }
 
-// umount unmounts dir. It is no error if another mount namespace, such as a concurrent test's,
-// still has the mount.
+// umount unmounts dir. A copy of the mount in another mount namespace, such as a concurrent test's,
+// is no error.
 func (c *cluster) umount(dir string) (out []byte, err error) {
 	c.t.Helper()
 	const held = 64
@@ -129,7 +129,7 @@ func (c *cluster) umount(dir string) (out []byte, err error) {
 	return out, err
 }
 
-// nfsrdma runs the client's program.
+// nfsrdma runs the program nfsrdma.
 func (c *cluster) nfsrdma(args ...string) (out []byte, err error) {
 	c.t.Helper()
 	bin, err := builtClient()
@@ -139,7 +139,7 @@ func (c *cluster) nfsrdma(args ...string) (out []byte, err error) {
 	return exec.Command(filepath.Join(bin, "nfsrdma"), args...).CombinedOutput()
 }
 
-// used returns the number of the server used by a mount, and -1 for none.
+// used returns the number of the server that a mount uses, or -1 if the mount uses none.
 func (c *cluster) used(dir string) int {
 	c.t.Helper()
 	out, err := c.nfsrdma("mountstats", "--json", dir)
@@ -160,7 +160,7 @@ func (c *cluster) used(dir string) int {
 	return -1
 }
 
-// await waits for a condition, as long as a busy machine takes.
+// await waits for a condition, long enough for a busy machine.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs"
 )
 
-// TestVolumeWhoseServiceComesBackLate: Redis is away when the server starts, for longer than its
-// client tries. The volume is served when it is back.
+// TestVolumeWhoseServiceComesBackLate: when the server starts, Redis is away for longer than the
+// server's Redis client retries. The volume is served once Redis is back.
 func TestVolumeWhoseServiceComesBackLate(t *testing.T) {
 	t.Parallel()
 	c := newServers(t)
@@ -44,8 +44,8 @@ func TestVolumeWhoseServiceComesBackLate(t *testing.T) {
 	}
 }
 
-// TestVolumeThatCannotBeOpened: an immediate error ends the server. After a late error the volume
-// is opened when possible.
+// TestVolumeThatCannotBeOpened: an error that comes at once ends the server. After an error that
+// comes late, the server retries until the volume opens.
 func TestVolumeThatCannotBeOpened(t *testing.T) {
 	defer func() { openVolume = juicefs.Open }()
 	for _, c := range []struct {

@@ -27,7 +27,8 @@ func outage() time.Duration {
 	return 10 * time.Second
 }
 
-// namesWorker makes a file, renames, lists and removes it, and prints the number of the round: DIR.
+// namesWorker makes, renames, lists and removes a file in each step, and prints the step's number.
+// Argument: DIR.
 func namesWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		from, to := filepath.Join(args[0], fmt.Sprint("made-", i)), filepath.Join(args[0], fmt.Sprint("moved-", i))
@@ -50,7 +51,7 @@ func namesWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// readWorker reads a file and prints how many bytes that were: FILE.
+// readWorker reads a file and prints the number of bytes read. Argument: FILE.
 func readWorker(args []string, lines *bufio.Scanner) error {
 	for lines.Scan() {
 		b, err := os.ReadFile(args[0])
@@ -64,7 +65,7 @@ func readWorker(args []string, lines *bufio.Scanner) error {
 
 const storeSize = 256 << 10
 
-// storeWorker rewrites and syncs a file and prints the result: FILE.
+// storeWorker rewrites and syncs a file and prints the result. Argument: FILE.
 func storeWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		f, err := os.Create(args[0])
@@ -92,10 +93,10 @@ func storeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// TestObjectStorageAwayFromMounts: the object storage closes connections, which the server soon
-// stops retrying, or does not respond. Meanwhile fsync and reads of uncached data wait, while names
-// and cached contents work. After its return everything works, whether or not a server was killed
-// meanwhile, and no acknowledged data is missing.
+// TestObjectStorageAwayFromMounts: the object storage closes connections, so the server soon stops
+// retrying, or it does not respond. Meanwhile fsync and reads of uncached data wait, while names
+// and cached contents work. After the storage's return everything works, whether or not a server
+// was killed meanwhile, and no acknowledged data is missing.
 func TestObjectStorageAwayFromMounts(t *testing.T) {
 	release := make(chan struct{})
 	for _, way := range []struct {
@@ -122,7 +123,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 
 			c.s3.Break(way.fault)
 			w.do(1)
-			remote.do(1) // server 1 has never read it
+			remote.do(1) // server 1 has not read this file before
 			names.do(20)
 			names.await(20)
 			cached.do(20)
@@ -130,7 +131,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 			if way.kill {
 				c.servers[0].kill()
 			}
-			time.Sleep(outage()) // the storage is away; nothing is measured
+			time.Sleep(outage()) // no measurement: only the time that the storage is away
 			if w.has(n+1) || remote.has(1) {
 				t.Errorf("without the object storage: %q, %q", w.results(), remote.results())
 			}
@@ -157,7 +158,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 	}
 }
 
-// told checks a worker's last result, of n results.
+// told waits for n results of a worker, and compares the last with want.
 func told(t *testing.T, w *worker, n int, want string) {
 	t.Helper()
 	w.await(n)

@@ -18,23 +18,22 @@ import (
 type process struct {
 	t         *testing.T
 	host      string
-	rdma, tcp string // ports
+	rdma, tcp string // the ports
 	args      []string
-	log       string // file
-	control   string // socket
+	log       string // the log file
+	control   string // the control socket
 	cmd       *exec.Cmd
-	ended     chan struct{} // closed when cmd has
+	ended     chan struct{} // closed when cmd has ended
 }
 
-// startProcess starts the program with more flags. (Under the race detector heartbeats find a race
-// of JuiceFS's own, between its start of a session and the first of them: it is in the log, and
-// fails no test.)
+// startProcess starts the program with additional flags. (The race detector finds a race within
+// JuiceFS, between a session's start and its first heartbeat. It is in the log, and fails no test.)
 func startProcess(t *testing.T, volume string, flags ...string) *process {
 	t.Helper()
 	return startProcessAt(t, "127.0.0.1", strconv.Itoa(machine.Port(t)), strconv.Itoa(machine.Port(t)), volume, append([]string{"--rpcbind", "off"}, flags...)...)
 }
 
-// startProcessAt is startProcess at an address and ports.
+// startProcessAt is like startProcess, at an address and ports.
 func startProcessAt(t *testing.T, host, rdma, tcp, volume string, flags ...string) *process {
 	t.Helper()
 	dir := t.TempDir()

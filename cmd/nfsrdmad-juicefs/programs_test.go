@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// A record is no whole number of pages, so that records share some.
+	// The size of a record, in bytes, is no whole number of pages, so that records share some
+	// pages.
 	recordSize = 5000
-	// Number of record positions; the next record overwrites the first.
+	// The number of record positions; record n overwrites record n - recordPlaces.
 	recordPlaces = 16
 )
 
-// record returns the content of a numbered record, and place its position.
+// record returns the content of record i, and place its position.
 func record(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%09d\n", i), recordSize/10) }
 func place(i int) int64   { return int64(i%recordPlaces) * recordSize }
 
-// recordsWorker writes one more record of a file and syncs it, and prints its number when that is
-// acknowledged: FILE.
+// recordsWorker writes and syncs one more record of a file in each step. It prints the record's
+// number when the sync is acknowledged. Argument: FILE.
 func recordsWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -46,7 +47,8 @@ func recordsWorker(args []string, lines *bufio.Scanner) error {
 	return f.Close()
 }
 
-// writtenWorker finds the last of n records at each place, and nothing else: FILE N.
+// writtenWorker checks that each place has the last of n records, and that the file has nothing
+// else. Arguments: FILE N.
 func writtenWorker(args []string, _ *bufio.Scanner) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -67,8 +69,8 @@ func writtenWorker(args []string, _ *bufio.Scanner) error {
 	return nil
 }
 
-// exchangeWorker writes a file in one directory and reads it in the other, alternately. Data closed
-// before an open is visible: A B.
+// exchangeWorker writes a file in one directory and reads it in the other, alternately. Data that
+// was closed before an open must be visible. Arguments: A B.
 func exchangeWorker(args []string, lines *bufio.Scanner) error {
 	for i := 0; lines.Scan(); i++ {
 		from, to := args[i%2], args[1-i%2]
@@ -77,7 +79,7 @@ func exchangeWorker(args []string, lines *bufio.Scanner) error {
 		var err error
 		if i%4 < 2 {
 			err = os.WriteFile(at, text, 0o644)
-		} else { // a new file takes the name
+		} else { // a new file replaces the old one
 			temporary := filepath.Join(from, "temporary")
 			if err = os.WriteFile(temporary, text, 0o644); err == nil {
 				err = os.Rename(temporary, at)
@@ -95,8 +97,8 @@ func exchangeWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// increment adds one to the number in a file, and returns it. Two at the same time would return the
-// same.
+// increment adds one to the number in a file, and returns the sum. Two concurrent calls would
+// return the same sum.
 func increment(f *os.File) (int, error) {
 	var b [8]byte
 	if n, err := f.ReadAt(b[:], 0); err != nil {
@@ -128,7 +130,8 @@ func lock(f *os.File, kind int16, how int) error {
 	return err
 }
 
-// countWorker increments the number in a file while it holds the lock, and prints the result: FILE.
+// countWorker increments the number in a file while it holds the lock, and prints the result.
+// Argument: FILE.
 func countWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -150,8 +153,8 @@ func countWorker(args []string, lines *bufio.Scanner) error {
 	return f.Close()
 }
 
-// tokenWorker does the same while it has renamed a file, which only one worker can at a time, and
-// renames it back: DIR NAME.
+// tokenWorker increments the number while it has renamed a file, which only one worker can do at a
+// time, and renames the file back. Arguments: DIR NAME.
 func tokenWorker(args []string, lines *bufio.Scanner) error {
 	free, mine := filepath.Join(args[0], "token"), filepath.Join(args[0], "token-"+args[1])
 	for lines.Scan() {
@@ -172,8 +175,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		// From here only this worker renames the token. The second server reports ErrNotExist if
-		// the first renamed it and died before its reply, and another worker has taken it since.
+		// From here only this worker renames the token back. ErrNotExist means: the first server
+		// renamed it and died before its reply, and another worker has already taken the token.
 		if err := os.Rename(mine, free); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -182,8 +185,8 @@ func tokenWorker(args []string, lines *bufio.Scanner) error {
 	return nil
 }
 
-// holdWorker alternately locks a file and prints "locked", and releases it with the next line and
-// prints "released": FILE.
+// holdWorker alternately locks a file, and prints "locked", and releases it, and prints "released".
+// Each step takes one input line. Argument: FILE.
 func holdWorker(args []string, lines *bufio.Scanner) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {

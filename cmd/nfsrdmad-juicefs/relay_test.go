@@ -13,10 +13,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-const lastFragment = 1 << 31 // in the mark before a fragment (RFC 5531 §11)
+const lastFragment = 1 << 31 // bit in the mark before a fragment (RFC 5531 §11)
 
-// A relay takes NFS clients over TCP to a server: an address that moves from one machine to
-// another, which is where clients find a server again that has died.
+// A relay forwards NFS clients over TCP to a server. It stands for an address that moves to another
+// machine when the server dies, so clients reconnect to the same address.
 type relay struct {
 	t    *testing.T
 	l    net.Listener
@@ -30,7 +30,7 @@ type relay struct {
 	ended bool
 }
 
-// startRelay starts one at an address of this machine.
+// startRelay starts a relay at an address of this machine.
 func startRelay(t *testing.T, host, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -59,7 +59,7 @@ func (r *relay) move(to string) {
 	r.to = to
 }
 
-// end ends all connections, and returns when nothing of it runs.
+// end closes all connections, and returns when no goroutine of the relay is running.
 func (r *relay) end() {
 	r.l.Close()
 	r.mu.Lock()
@@ -129,7 +129,7 @@ func (r *relay) carry(client, server net.Conn) {
 	var one bool
 	_ = records(client, server, func(reply []byte) bool {
 		select {
-		case xid = <-losing: // the call was carried before its reply came
+		case xid = <-losing: // forwarding the call has sent its XID before the reply can arrive
 			one = true
 		default:
 		}
@@ -142,7 +142,7 @@ func (r *relay) carry(client, server net.Conn) {
 	})
 }
 
-// chosen returns the XID of a call that must lose its reply.
+// chosen returns the XID of a call if its reply must be dropped.
 func (r *relay) chosen(call []byte) (xid uint32, ok bool) {
 	if len(call) < 24 || binary.BigEndian.Uint32(call[12:]) != nfs3.Program {
 		// XID, CALL, RPC version, program, version, procedure (RFC 5531 §9)

@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// repeats are commands in order; each loses the reply to one call.
+// repeats lists commands in order. In each, one call loses its reply.
 var repeats = []struct {
 	name    string
 	proc    uint32
 	command string
 }{
 	{"MKDIR", nfs3.ProcMkdir, "mkdir d"},
-	{"CREATE", nfs3.ProcCreate, "set -C; echo text > d/f"}, // with O_EXCL
+	{"CREATE", nfs3.ProcCreate, "set -C; echo text > d/f"}, // noclobber: opens with O_EXCL
 	{"SYMLINK", nfs3.ProcSymlink, "ln -s f d/s"},
 	{"MKNOD", nfs3.ProcMknod, "mkfifo d/p"},
 	{"LINK", nfs3.ProcLink, "ln d/f d/g"},
@@ -37,7 +37,7 @@ var repeats = []struct {
 }
 
 // TestLinuxRepeatsAtAnotherServer: no program gets EEXIST or ENOENT because the dead server had
-// executed the call.
+// already executed the repeated call.
 func TestLinuxRepeatsAtAnotherServer(t *testing.T) {
 	if os.Getenv("NFSRDMA_LINUX") == "" {
 		t.Skip("the Linux suite runs with NFSRDMA_LINUX=1, as in ./test/run")

@@ -1,4 +1,4 @@
-// Schedules of several clients, which package several draws and checks, on mounts of two servers of
+// Schedules for several clients, drawn and checked by package several, on mounts of two servers of
 // one volume.
 
 package main
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// TestSeveral: mounts of two servers of one volume, and the commands, have the consistency that NFS
-// promises: random schedules, and some cells of the matrix of changes and sights.
+// TestSeveral: mounts of two servers of one volume, and the commands, are as consistent as NFS
+// promises. The test runs random schedules, and some cells of the matrix in package several.
 func TestSeveral(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

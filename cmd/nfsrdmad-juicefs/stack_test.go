@@ -1,5 +1,5 @@
-// The whole stack: Redis and S3, two servers that are killed in turn, two mounts over RDMA, and
-// programs.
+// The whole stack: Redis and S3, two servers that are killed in turn, and programs on two mounts
+// over RDMA.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// file makes a file of the volume by one of its servers.
+// file makes a file in the volume, through one of its servers.
 func (c *cluster) file(name, content string) {
 	c.t.Helper()
 	fs, err := mount(c.t, c.servers[0].addr(), "/vol")
@@ -26,7 +26,7 @@ func (c *cluster) file(name, content string) {
 	}
 }
 
-// atServer reads a file's records at a server, as a worker does in a mount.
+// atServer checks a file's records directly at a server, as writtenWorker does in a mount.
 func (c *cluster) atServer(s *process, name string, n int) {
 	c.t.Helper()
 	fs, err := mount(c.t, s.addr(), "/vol")
@@ -44,7 +44,7 @@ func (c *cluster) atServer(s *process, name string, n int) {
 	}
 }
 
-// onEach runs a test of mounts on a volume of each metadata service.
+// onEach runs a test with mounts on a volume of each metadata service.
 func onEach(t *testing.T, test func(t *testing.T, c *cluster), flags ...string) {
 	t.Parallel()
 	needMounts(t)
@@ -58,7 +58,7 @@ func onEach(t *testing.T, test func(t *testing.T, c *cluster), flags ...string) 
 
 const (
 	killRounds  = 4
-	killRecords = 40 // of each writer in a round
+	killRecords = 40 // records that each writer writes in a round
 )
 
 // TestMountsWhoseServersAreKilled: the servers are killed in turn under writers and readers of two
@@ -144,8 +144,9 @@ func exclusive(t *testing.T, c *cluster, start func(dir string, k int) *worker, 
 }
 
 // TestLocksOfMountsWhoseServersAreKilled: programs of two mounts exclude each other by locks, also
-// when the granting server dies. (Locks of a mount that failed over are free once the grace period
-// has passed without a reclaim. The heartbeat is the default: see TestLocksOfServerThatStaysAway.)
+// when the server dies that granted the locks. (If a mount has failed over without reclaiming its
+// locks, they are free after the grace period. The heartbeat is the default: see
+// TestLocksOfServerThatStaysAway.)
 func TestLocksOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, locksOfKilledServers) }
 
 func locksOfKilledServers(t *testing.T, c *cluster) {
@@ -155,7 +156,7 @@ func locksOfKilledServers(t *testing.T, c *cluster) {
 	exclusive(t, c, func(dir string, _ int) *worker { return startWorker(t, "count", filepath.Join(dir, "number")) }, 2, 20)
 }
 
-// TestRenamesOfMountsWhoseServersAreKilled: if programs of two mounts rename one file, one program
+// TestRenamesOfMountsWhoseServersAreKilled: if programs of two mounts rename one file, exactly one
 // succeeds, even when a server dies.
 func TestRenamesOfMountsWhoseServersAreKilled(t *testing.T) { onEach(t, renamesOfKilledServers) }
 

@@ -1,5 +1,5 @@
-// The statuses of calls over RDMA while a service of the volume is unreachable, slow, full, or
-// refuses (RFC 1813 §2.6).
+// The statuses of calls over RDMA while a service of the volume is unreachable, slow or full, or
+// refuses requests (RFC 1813 §2.6).
 
 package main
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A handleClient calls one server by handles.
+// A handleClient calls one server, and names files by their handles.
 type handleClient struct {
 	*nfsclient.Client
 	t    *testing.T
@@ -34,7 +34,7 @@ func dialRDMA(t *testing.T, p *process) *handleClient {
 	return dialWith(t, "127.0.0.1:"+p.rdma, nfsclient.Options{})
 }
 
-// dialFrom connects from another address of this machine, and so as another client.
+// dialFrom connects from another address of this machine, so the server sees another client.
 func dialFrom(t *testing.T, addr string, p *process) *handleClient {
 	t.Helper()
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
@@ -66,7 +66,7 @@ func (c *handleClient) create(name string) nfs3.FH {
 	return made.FH
 }
 
-// put writes bytes of a file, and returns the verifier.
+// put writes bytes at the start of a file, and returns the write verifier.
 func (c *handleClient) put(fh nfs3.FH, p []byte) nfs3.Verf {
 	c.t.Helper()
 	w, err := c.Write(c.t.Context(), fh, p, 0, nfs3.Unstable)
@@ -76,7 +76,7 @@ func (c *handleClient) put(fh nfs3.FH, p []byte) nfs3.Verf {
 	return w.Verf
 }
 
-// store writes bytes of a file and commits them.
+// store writes bytes at the start of a file, and commits them.
 func (c *handleClient) store(fh nfs3.FH, p []byte) {
 	c.t.Helper()
 	wrote := c.put(fh, p)
@@ -115,7 +115,7 @@ func (c *handleClient) names(name string) {
 	}
 }
 
-// statusOf returns the status in a call's error, OK without one.
+// statusOf returns the status in a call's error, or OK if err is nil.
 func statusOf(t *testing.T, err error) nfs3.Status {
 	t.Helper()
 	var refused *nfsclient.StatusError
@@ -128,14 +128,14 @@ func statusOf(t *testing.T, err error) nfs3.Status {
 	return refused.Status
 }
 
-// A commitment is a COMMIT that is under way for a file.
+// A commitment is a file, with its content, for which a COMMIT is in progress.
 type commitment struct {
 	fh      nfs3.FH
 	content []byte
 }
 
-// commitAll commits files written by by, concurrently; each must succeed. ended counts the finished
-// ones.
+// commitAll starts a COMMIT for each of n files that by has written. The COMMITs run concurrently,
+// and each must succeed; ended counts those that have.
 func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *atomic.Int64, wg *sync.WaitGroup) (all []commitment) {
 	c.t.Helper()
 	var verfs []nfs3.Verf
@@ -156,13 +156,13 @@ func (c *handleClient) commitAll(prefix string, by *handleClient, n int, ended *
 }
 
 // TestCallsWhileObjectStorageHangs: COMMITs wait for an object storage that accepts connections and
-// does not respond. No other call waits, on the same connection, another, or at another server. If
-// the COMMITs occupy all workers that a client can have, its other calls get NFS3ERR_JUKEBOX, and
-// other clients' calls do not. When the storage responds all succeed, and their data is visible at
-// the other server.
+// does not respond. Other calls do not wait, on the same connection, on another, or at another
+// server. If the COMMITs occupy all workers that a client can have, its other calls get
+// NFS3ERR_JUKEBOX, and other clients' calls do not. When the storage responds all COMMITs succeed,
+// and their data is visible at the other server.
 func TestCallsWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
-	const uploads = 20 // --max-uploads
+	const uploads = 20 // the default of --max-uploads
 	c := newServers(t)
 	a, other, elsewhere := dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[1])
 	stranger := dialFrom(t, "127.0.0.2", c.servers[0])
@@ -194,7 +194,7 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 		probe(fmt.Sprint("beside-", i, "-"), a, other, stranger)
 		elsewhere.names(fmt.Sprint("elsewhere-", i))
 	}
-	// The files belong to another client than the delayed one.
+	// stranger has written these files, so the delayed client is not their writer.
 	all = append(all, other.commitAll("many-", stranger, 100, ended, &wg)...)
 	var attr nfs3.GetattrRes
 	await(t, "calls that are put off", func() bool {
@@ -216,7 +216,7 @@ func TestCallsWhileObjectStorageHangs(t *testing.T) {
 // that it cannot upload, and names work. No accepted data is missing at the end.
 func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 	t.Parallel()
-	// --buffer-size: JuiceFS takes twice that
+	// --buffer-size; JuiceFS uses twice as much
 	const buffer, total, most = 32 << 20, 128 << 20, 1 << 20
 	c := newServers(t, "--buffer-size", "32M")
 	a, other := dialRDMA(t, c.servers[0]), dialRDMA(t, c.servers[0])
@@ -266,8 +266,8 @@ func TestFullBuffersWhileObjectStorageHangs(t *testing.T) {
 }
 
 // TestStatusesOfObjectStorage: COMMIT and a stable WRITE return an error status if the object
-// storage refuses the data, and READ if it refuses, or has lost an object. Such a COMMIT changes
-// the verifier, so the client writes the data again; then it is stored.
+// storage refuses the data. READ returns one if the storage refuses, or has lost an object. Such a
+// COMMIT changes the verifier, so the client writes the data again; then it is stored.
 func TestStatusesOfObjectStorage(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "1")
@@ -323,8 +323,8 @@ func TestStatusesOfObjectStorage(t *testing.T) {
 	}
 }
 
-// A jukebox is results that need only one status: it ends the call with the first NFS3ERR_JUKEBOX,
-// after which a client retries.
+// A jukebox decodes results of which only the status is needed. It ends the call at the first
+// NFS3ERR_JUKEBOX, after which a client would retry.
 type jukebox struct {
 	xdr.Unmarshaler
 	status *nfs3.Status
@@ -381,8 +381,8 @@ func TestStatusesOfAbsentObjectStorage(t *testing.T) {
 }
 
 // TestStatusesWithoutMetadata: while the metadata service is unreachable, calls get
-// NFS3ERR_JUKEBOX, so clients retry and none fails permanently. Then acknowledged data is present,
-// and uncommitted data was not acknowledged.
+// NFS3ERR_JUKEBOX, so clients retry and none fails permanently. When the service is back,
+// acknowledged data is present, and uncommitted data was not acknowledged.
 func TestStatusesWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	c := newServers(t, "--io-retries", "2")

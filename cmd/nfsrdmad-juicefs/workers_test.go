@@ -1,5 +1,5 @@
-// The programs that use a mount: this test binary again. The test's own process never touches a
-// mount, because a process stuck there could not end.
+// Workers are programs that use a mount: this test binary again. The test's own process never
+// touches a mount, because a process stuck there could not end.
 
 package main
 
@@ -15,10 +15,12 @@ import (
 	"testing"
 )
 
-// workerEnv makes the test binary a worker, by name; its arguments are the worker's.
+// workerEnv makes the test binary run the worker of that name; the binary's arguments are the
+// worker's.
 const workerEnv = "NFSRDMA_JUICEFS_WORKER"
 
-// workers run one step per line of standard input, and write a line per result.
+// workers has the workers by name. Each runs one step per line of standard input, and writes a line
+// per result.
 var workers = map[string]func(args []string, lines *bufio.Scanner) error{
 	"records": recordsWorker, "written": writtenWorker, "exchange": exchangeWorker, "count": countWorker, "token": tokenWorker, "hold": holdWorker,
 	"names": namesWorker, "read": readWorker, "store": storeWorker,
@@ -39,10 +41,10 @@ type worker struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	over  chan struct{} // closed after its last line
+	over  chan struct{} // closed after the worker's last line
 
 	mu    sync.Mutex // guards lines
-	lines []string   // of its results
+	lines []string   // the results so far
 }
 
 // startWorker starts a worker, which ends with the test.
@@ -73,7 +75,7 @@ func startWorker(t *testing.T, name string, args ...string) *worker {
 	t.Cleanup(func() {
 		_ = w.cmd.Process.Kill()
 		<-w.over
-		_ = w.cmd.Wait() // again, after end
+		_ = w.cmd.Wait() // returns an error if end has already waited
 	})
 	return w
 }
@@ -104,13 +106,14 @@ func (w *worker) has(n int) bool {
 	return len(w.lines) >= n
 }
 
-// await waits until n lines are there.
+// await waits until n result lines have arrived.
 func (w *worker) await(n int) {
 	w.t.Helper()
 	await(w.t, fmt.Sprintf("%s: %d results", w.name, n), func() bool { return w.has(n) })
 }
 
-// end ends the worker and checks for errors and crashes; a crash writes no line.
+// end ends the worker, and fails the test if the worker reported an error, or crashed without a
+// line.
 func (w *worker) end() {
 	w.t.Helper()
 	w.stdin.Close()
@@ -121,7 +124,7 @@ func (w *worker) end() {
 	}
 }
 
-// mustRun runs a worker that must find no errors.
+// mustRun runs a worker to its end; the worker must find no errors.
 func mustRun(t *testing.T, name string, args ...string) {
 	t.Helper()
 	w := startWorker(t, name, args...)

@@ -1,5 +1,5 @@
-// The .x files of Debian's rpcsvc-proto and libtirpc-dev, and one with the forms of NFSv4: their
-// code compiles, passes go vet, and reads and writes random messages of each type.
+// The .x files of Debian's rpcsvc-proto and libtirpc-dev, and a file with the forms of NFSv4. Their
+// generated code compiles, passes go vet, and reads and writes random messages of each type.
 
 package main
 

@@ -1,4 +1,4 @@
-// Refused files: each with its place and its reason; and arbitrary text.
+// Refused files, each with its place and reason; and arbitrary text.
 
 package main
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// compile writes a text's code, with files that it can include.
+// compile returns the code generated for text, which can include files.
 func compile(text string, files map[string]string) (string, error) {
 	include := func(name string) ([]byte, error) {
 		if s, ok := files[name]; ok {
@@ -114,7 +114,8 @@ var refused = []struct{ text, want string }{
 	{"program P { version V { void F(opaque) = 1; } = 1; } = 1;", "a.x:1:32: opaque needs a size: give it a name by typedef"},
 }
 
-// limited returns a file with a procedure whose argument has a field, and with a reply-limit.
+// limited returns a file with a procedure whose argument has one field, and with the given
+// reply-limit.
 func limited(fieldType, field, limit string) string {
 	return fmt.Sprintf("struct s { %s %s; };\nprogram P { version V { string F(s) = 1;         /* reply-limit%s */ } = 1; } = 1;", fieldType, field, limit)
 }
@@ -133,7 +134,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAccepted: forms beside those of the RFCs, which real files have.
+// TestAccepted: real files use some forms that the RFCs lack, and these are accepted.
 func TestAccepted(t *testing.T) {
 	files := map[string]string{"more.x": "typedef int more;\n"}
 	for text, want := range map[string]string{
@@ -188,7 +189,7 @@ func TestExpansionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCommand: the command line, and the file that it writes.
+// TestCommand: the command line works, and writes the file.
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "ping.x")

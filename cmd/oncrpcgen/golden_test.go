@@ -1,4 +1,4 @@
-// The generated packages in testdata: up to date, and equal to the random messages of their types.
+// The generated packages in testdata are up to date, and agree with random messages of their types.
 
 package main
 
@@ -26,14 +26,14 @@ const (
 	nfs3File = "testdata/nfs3/nfs3.x"
 )
 
-// golden are the command lines of the packages.
+// golden has the command lines that generate the packages.
 var golden = [][]string{
 	{"-package", "all", allFile}, {"-package", "nfs3", "-bytes", nfs3File}, {"-package", "peer", peerFile},
 	{"-package", "main", "../../test/examples/rpcgen/store.x"},
 	{"-package", "main", "../../test/examples/vxi11/core.x"}, {"-package", "main", "../../test/examples/vxi11/channels.x"},
 }
 
-// TestGolden: the packages are as the generator writes them.
+// TestGolden: the packages in testdata equal the generator's output.
 func TestGolden(t *testing.T) {
 	for _, args := range golden {
 		c, err := parseCommand(args)
@@ -69,7 +69,7 @@ var allTypes = map[string]func() message{
 	"range": mk[all.Range], "list_args": mk[all.ListArgs], "listing": mk[all.Listing],
 }
 
-// nfs3Types has results and arguments of NFSv3.
+// nfs3Types has arguments and results of NFSv3, by their names in the file.
 var nfs3Types = map[string]func() message{
 	"GETATTR3args": mk[nfs3.GETATTR3args], "GETATTR3res": mk[nfs3.GETATTR3res], "SETATTR3args": mk[nfs3.SETATTR3args], "SETATTR3res": mk[nfs3.SETATTR3res],
 	"LOOKUP3args": mk[nfs3.LOOKUP3args], "LOOKUP3res": mk[nfs3.LOOKUP3res], "ACCESS3args": mk[nfs3.ACCESS3args], "ACCESS3res": mk[nfs3.ACCESS3res],
@@ -81,7 +81,7 @@ var nfs3Types = map[string]func() message{
 	"FSINFO3res": mk[nfs3.FSINFO3res], "PATHCONF3res": mk[nfs3.PATHCONF3res], "COMMIT3res": mk[nfs3.COMMIT3res],
 }
 
-// model checks a file.
+// model parses and checks a file.
 func model(t testing.TB, file string, opts check.Options) *check.Model {
 	t.Helper()
 	src, err := os.ReadFile(file)
@@ -94,7 +94,7 @@ func model(t testing.TB, file string, opts check.Options) *check.Model {
 	return m
 }
 
-// typesOf returns the types with a name in a file.
+// typesOf returns the types in a file by name.
 func typesOf(t testing.TB, file string) map[string]*check.Type {
 	list := map[string]*check.Type{}
 	for _, u := range model(t, file, check.Options{Bytes: file == nfs3File}).Types {
@@ -103,7 +103,7 @@ func typesOf(t testing.TB, file string) map[string]*check.Type {
 	return list
 }
 
-// whole returns a message's bytes, items and their pads in place.
+// whole returns a message's bytes, with items and their padding in place.
 func whole(m xdr.Marshaler) []byte {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
@@ -142,7 +142,7 @@ func TestRandomMessages(t *testing.T) {
 	}
 }
 
-// TestDecodeAgain: a value that is decoded into again has nothing of the earlier message.
+// TestDecodeAgain: a value that is decoded a second time keeps nothing from the earlier message.
 func TestDecodeAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(30, 2))
 	types := typesOf(t, allFile)
@@ -160,7 +160,7 @@ func TestDecodeAgain(t *testing.T) {
 	}
 }
 
-// TestEveryTypeIsTested: the list has all types with methods.
+// TestEveryTypeIsTested: allTypes has all types with methods.
 func TestEveryTypeIsTested(t *testing.T) {
 	for name, u := range typesOf(t, allFile) {
 		if (u.Kind != check.Alias) != (allTypes[name] != nil) {
@@ -204,10 +204,10 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDeepValues: a recursive value is refused from a depth on, and a list of any length is not
-// recursive.
+// TestDeepValues: a recursive value is refused beyond a depth of 100, and a long list does not
+// count as deep.
 func TestDeepValues(t *testing.T) {
-	deep := func(n int) []byte { // n trees, each the left one in another
+	deep := func(n int) []byte { // n trees, each the left branch of the one before
 		return append(bytes.Repeat([]byte{0, 0, 0, 1}, n-1), make([]byte, 4+12*n)...)
 	}
 	for n, want := range map[int]error{1: nil, 100: nil, 101: xdr.ErrLimit, 100_000: xdr.ErrLimit} {

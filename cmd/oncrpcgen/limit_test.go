@@ -1,4 +1,4 @@
-// Results whose length the arguments limit, over RDMA.
+// Results over RDMA whose length the arguments limit.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A lister serves the procedures whose results are listings. Names fill 20 bytes on the wire.
+// A lister serves the procedures whose results are listings. Each name takes 20 bytes on the wire.
 type lister struct{ all.AllV1Server }
 
 const (
@@ -61,7 +61,7 @@ func serveLister(t *testing.T) *all.AllV1Client {
 }
 
 // TestReplyLimit: a listing longer than the default limit for results arrives, if the arguments
-// allow its length. Without a mark, or beyond the limit, the call fails.
+// allow its length. Without a reply-limit mark, or beyond the limit, the call fails.
 func TestReplyLimit(t *testing.T) {
 	client := serveLister(t)
 	for _, want := range []int{0, 1, 1000, 65_536} {

@@ -21,19 +21,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// constants are those that a file takes from headers.
+// constants has, by file, the constants that the file takes from headers.
 var constants = map[string][]string{"nlm_prot": {"-D", "LM_MAXSTRLEN=1024", "-D", "MAXNAMELEN=1025"}}
 
-// A module is a temporary one, which uses this repository's packages.
+// A module is a temporary Go module that uses packages from this repository.
 type module struct {
 	dir     string
 	imports []string
-	types   []string // of the driver's table
+	types   []string // rows of the driver's table of types
 	input   bytes.Buffer
 	want    []string
 }
 
-// newModule makes a module with the requirements of this one.
+// newModule makes a module with the same requirements as this repository's.
 func newModule(t *testing.T) *module {
 	root, err := filepath.Abs("../..")
 	must.Succeed(t, err)
@@ -83,8 +83,8 @@ func (m *module) add(t *testing.T, file string, r *rand.Rand) {
 	}
 }
 
-// message adds a message of the latest type to the input, whole, which must come back, and changed,
-// which may be invalid.
+// message adds a message of the latest type to the input twice. The unchanged one must come back,
+// and the changed one may be invalid.
 func (m *module) message(b []byte, r *rand.Rand) {
 	fmt.Fprintf(&m.input, "%d %x\n", len(m.types)-1, b)
 	m.want = append(m.want, hex.EncodeToString(b))
@@ -96,7 +96,7 @@ func (m *module) message(b []byte, r *rand.Rand) {
 	m.want = append(m.want, "*")
 }
 
-// driver reads the lines of the input, and writes what it has decoded.
+// driver is a program that decodes the lines of the input, and writes the messages encoded again.
 const driver = `package main
 
 import (
@@ -158,7 +158,7 @@ func (m *module) run(t *testing.T) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// check runs the driver, and compares its output.
+// check runs the driver, and compares its output with the messages added.
 func (m *module) check(t *testing.T) {
 	got := m.run(t)
 	must.Equal(t, "messages", len(got), len(m.want))

@@ -16,7 +16,7 @@ import (
 
 const (
 	patience    = 10 * time.Minute
-	lossyResend = 20 * time.Millisecond // a call that is sent too often does no harm
+	lossyResend = 20 * time.Millisecond // short, because a repeated call does no harm
 )
 
 // A relay stands between a client and a server.
@@ -26,7 +26,7 @@ type relay struct {
 
 	mu     sync.Mutex
 	client netip.AddrPort
-	calls  map[uint32]int // transmissions, by XID
+	calls  map[uint32]int // number of transmissions, by XID
 	lost   map[uint32]bool
 }
 
@@ -50,7 +50,7 @@ func newRelay(t *testing.T, server string) *relay {
 
 func (r *relay) addr() string { return r.near.LocalAddr().String() }
 
-// forward passes each call on.
+// forward sends each call on to the server.
 func (r *relay) forward() {
 	b := make([]byte, 1<<16)
 	for {
@@ -66,7 +66,7 @@ func (r *relay) forward() {
 	}
 }
 
-// back passes each reply on but the first one to a call.
+// back sends each reply on to the client, except the first to each call.
 func (r *relay) back() {
 	b := make([]byte, 1<<16)
 	for {
@@ -85,7 +85,7 @@ func (r *relay) back() {
 	}
 }
 
-// check fails the test unless there were that many calls, and each was sent again.
+// check fails the test unless the number of calls is right, and each call was sent again.
 func (r *relay) check(t *testing.T, calls int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Programs by Debian's rpcgen and libtirpc: they call a generated server, and a generated client
-// calls them, over TCP and UDP.
+// Tests with Debian's rpcgen and libtirpc: their C client calls a generated server, and a generated
+// client calls their C server, over TCP and UDP.
 
 package main
 
@@ -73,7 +73,7 @@ func randomEverything(t *testing.T, n int) (list [][]byte) {
 	return list
 }
 
-// A peerServer serves the procedures as the C server does.
+// A peerServer serves the same procedures as the C server, with the same results.
 type peerServer struct{ last atomic.Int32 }
 
 func (*peerServer) Echo(_ *transport.Call, args, res *peer.Everything) error {
@@ -112,7 +112,7 @@ func startC(t *testing.T, dir, network string) string {
 	return net.JoinHostPort("127.0.0.1", strings.TrimSpace(port))
 }
 
-// callEach calls each procedure by the generated client.
+// callEach calls each procedure through the generated client.
 func callEach(t *testing.T, conn *transport.Client, messages [][]byte) {
 	c := peer.NewPeerV1Client(conn)
 	for _, in := range messages {
@@ -142,7 +142,8 @@ func callEach(t *testing.T, conn *transport.Client, messages [][]byte) {
 	}
 }
 
-// TestClientOfC: the generated client calls the C server, over UDP also if each reply is lost once.
+// TestClientOfC: the generated client calls the C server, over UDP also when the first reply to
+// each call is lost.
 func TestClientOfC(t *testing.T) {
 	dir := compileC(t)
 	t.Run("TCP", func(t *testing.T) {
@@ -212,7 +213,8 @@ func serve(t *testing.T) (tcp, udp string) {
 	return l.Addr().String(), socket.LocalAddr().String()
 }
 
-// TestServerOfC: the C client calls the generated server, over UDP also if each reply is lost once.
+// TestServerOfC: the C client calls the generated server, over UDP also when the first reply to
+// each call is lost.
 func TestServerOfC(t *testing.T) {
 	dir := compileC(t)
 	t.Run("TCP", func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Generated NFSv3 beside package xdr/nfs3: the same bytes, both ways; and their speed.
+// Generated NFSv3 compared with package xdr/nfs3: the same bytes in both directions, and their
+// speed.
 
 package main
 
@@ -16,7 +17,7 @@ import (
 	hand "github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// twins has the type written by hand for each generated one.
+// twins has, for each generated type, the type written by hand.
 var twins = map[string]func() message{
 	"GETATTR3args": mk[hand.FHArgs], "GETATTR3res": mk[hand.GetattrRes], "SETATTR3args": mk[hand.SetattrArgs], "SETATTR3res": mk[hand.WccRes],
 	"LOOKUP3args": mk[hand.DirOpArgs], "LOOKUP3res": mk[hand.LookupRes], "ACCESS3args": mk[hand.AccessArgs], "ACCESS3res": mk[hand.AccessRes],
@@ -35,7 +36,7 @@ func parts(m xdr.Marshaler) ([]byte, []xdr.Item) {
 	return e.Bytes(), e.Items()
 }
 
-// TestTwin: both read the same messages, and write the same bytes with the same items.
+// TestTwin: both types read the same messages, and write the same bytes with the same items.
 func TestTwin(t *testing.T) {
 	r := rand.New(rand.NewPCG(30, 4))
 	types := typesOf(t, nfs3File)
@@ -55,7 +56,7 @@ func TestTwin(t *testing.T) {
 			d := xdr.NewDecoder(in)
 			byHand.DecodeXDR(d)
 			if name == "MKNOD3args" && errors.Is(d.Err(), xdr.ErrValue) {
-				continue // a type without a name, which the default arm takes, but package nfs3 does not
+				continue // package nfs3 refuses an unknown file type, which the default arm accepts
 			}
 			if d.Err() != nil || d.Remaining() > 0 {
 				t.Fatalf("%s by hand: %v, %d bytes left, of %x", name, d.Err(), d.Remaining(), in)
@@ -81,8 +82,8 @@ func sameItems(a, b []xdr.Item) bool {
 	return true
 }
 
-// TestTwinBindings: the table and the longest replies agree with RFC 8267's binding as written by
-// hand.
+// TestTwinBindings: the item table and the longest replies agree with RFC 8267's binding as written
+// by hand.
 func TestTwinBindings(t *testing.T) {
 	for _, p := range model(t, nfs3File, check.Options{Bytes: true}).Programs {
 		for _, q := range p.Procs {
@@ -91,7 +92,7 @@ func TestTwinBindings(t *testing.T) {
 				t.Errorf("%s: got items %v, %v, want %v, %v", q.X, q.ArgItem(), q.ResItem() > 0, b.ArgItem, b.ResItem)
 			}
 			if b.Grows == hand.GrowsCount && !b.ResItem || b.Grows == hand.GrowsMaxcount {
-				continue // a listing
+				continue // the length of a listing depends on the arguments
 			}
 			if q.MaxReply != uint64(b.MaxReply) {
 				t.Errorf("%s: got a longest reply of %d bytes, want %d", q.X, q.MaxReply, b.MaxReply)
@@ -100,7 +101,7 @@ func TestTwinBindings(t *testing.T) {
 	}
 }
 
-// benchMessages are messages in their usual form.
+// benchMessages returns messages in their usual form.
 func benchMessages() map[string][]byte {
 	attr := hand.PostOpAttr{Present: true, Attr: hand.Fattr{Type: hand.TypeReg, Mode: 0o644, Size: 8192}}
 	fh, _ := hand.MakeFH(bytes.Repeat([]byte{7}, 28))
@@ -122,7 +123,7 @@ func benchMessages() map[string][]byte {
 	}
 }
 
-// BenchmarkTwin decodes and encodes a message, by hand and generated.
+// BenchmarkTwin decodes and encodes a message, with the types by hand and with the generated types.
 func BenchmarkTwin(b *testing.B) {
 	for name, in := range benchMessages() {
 		for kind, make := range map[string]func() message{"hand": twins[name], "generated": nfs3Types[name]} {
@@ -146,7 +147,7 @@ func BenchmarkTwin(b *testing.B) {
 	}
 }
 
-// TestTwinAllocates: generated types allocate no more than those by hand.
+// TestTwinAllocates: generated types allocate no more than the types by hand.
 func TestTwinAllocates(t *testing.T) {
 	for name, in := range benchMessages() {
 		allocations := func(m message) float64 {

@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logrus.SetLevel(logrus.PanicLevel) // the tests provoke failures
+	logrus.SetLevel(logrus.PanicLevel) // hides log lines about the failures that tests provoke
 	os.Exit(m.Run())
 }
 
@@ -49,7 +49,7 @@ func sample(t testing.TB, name string) *nfsserver.Change {
 			AtimeHow: nfs3.SetToServerTime, MtimeHow: nfs3.SetToClientTime, Mtime: nfs3.Time{Sec: 12, Nsec: 34}}}
 }
 
-// TestLines: the content of records.
+// TestLines: the JSON lines of complete records have the expected text.
 func TestLines(t *testing.T) {
 	where := `"time":"2001-09-09T01:46:40.000000005Z","client":"192.0.2.1","port":700,"transport":"tcp","uid":0,"gid":0,"as_uid":65534,"as_gid":65534`
 	rename := sample(t, "a")
@@ -156,7 +156,7 @@ func end(t *testing.T, l *Log) {
 	}
 }
 
-// numbers returns the names of the records in files, in order, and the number of lost records.
+// numbers returns the names of the records in data, in order, and how many records were lost.
 func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	t.Helper()
 	for line := range bytes.Lines(data) {
@@ -183,24 +183,24 @@ func numbers(t *testing.T, data []byte) (names []int, lost int) {
 	return names, lost
 }
 
-// TestFullQueueIsCounted: while the disk does not respond, the queue fills; one record of their
-// number replaces the lost ones.
+// TestFullQueueIsCounted: while the disk does not respond, records that find the queue full are
+// dropped. One record with their number replaces them.
 func TestFullQueueIsCounted(t *testing.T) {
 	d := &disk{room: -1, slow: make(chan struct{})}
 	l := start("x", d, 4096)
 	const n = 200
 	for i := range n {
-		// a short record might fit where a long one does not
+		// lengths alternate, because a short record might fit where a long one does not
 		l.Change(sample(t, fmt.Sprintf("%0*d", 1+i%2*2000, i)))
 	}
-	l.mu.Lock() // the writer may only now take the first ones
+	l.mu.Lock() // the writer may take the first records only now
 	queued := len(l.pending)
 	l.mu.Unlock()
 	if queued > 4096 {
 		t.Errorf("%d bytes in the queue", queued)
 	}
 	close(d.slow)
-	for begin := time.Now(); l.waiting.Load() > 0; { // the loss has been written too
+	for begin := time.Now(); l.waiting.Load() > 0; { // until the loss is written too
 		if time.Since(begin) > time.Minute {
 			t.Fatal("nothing is written")
 		}
@@ -248,7 +248,7 @@ func TestCloseSaysWhatIsNotWritten(t *testing.T) {
 	<-l.done
 }
 
-// TestRotationUnderLoad: the file is renamed and reopened while records arrive; no file lacks one.
+// TestRotationUnderLoad: the file is renamed and reopened while records arrive; no record is lost.
 func TestRotationUnderLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	l, err := Open(path)
@@ -263,7 +263,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		for i := range n {
 			l.Change(sample(t, fmt.Sprint(i)))
 			for i%1000 == 0 && l.waiting.Load() > 0 {
-				// leaves time for rotations, and never exceeds the queue
+				// the pause leaves time for rotations, and keeps the queue from filling
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -275,7 +275,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		if err := l.Reopen(); err != nil {
 			t.Fatalf("Reopen: %v", err)
 		}
-		if err := l.Reopen(); err != nil { // the same file: nothing changes
+		if err := l.Reopen(); err != nil { // path is still the same file, so nothing changes
 			t.Fatalf("Reopen: %v", err)
 		}
 	}
@@ -297,7 +297,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsReplaced: a line that the full disk has in part is whole in the replacing file.
+// TestFullDiskIsReplaced: a line that is incomplete on the full disk is complete in the new file.
 func TestFullDiskIsReplaced(t *testing.T) {
 	d := &disk{room: 1000}
 	path := filepath.Join(t.TempDir(), "audit")
@@ -372,8 +372,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// BenchmarkChange measures a record's cost for the call. The writer's CPU time is excluded if there
-// is another CPU.
+// BenchmarkChange measures how long a record delays the call. The writer's CPU time is excluded if
+// there is another CPU.
 func BenchmarkChange(b *testing.B) {
 	l := start("x", devNull{}, queueSize)
 	c := sample(b, "a name of the usual length")
@@ -383,7 +383,7 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// devNull is a disk that is never slow.
+// A devNull is a disk that is never slow.
 type devNull struct{}
 
 func (devNull) Write(b []byte) (int, error) { return len(b), nil }

@@ -33,7 +33,8 @@ func keys(t *testing.T) (list []string) {
 		}
 		prefixes, arg := []string{""}, call.Args[0]
 		if sum, ok := arg.(*ast.BinaryExpr); ok {
-			// the object of the call, and the target of RENAME and LINK
+			// a key with both prefixes: for the call's object, and for the target of RENAME and
+			// LINK
 			prefixes, arg = []string{"", "to_"}, sum.Y
 		}
 		if literal, ok := arg.(*ast.BasicLit); ok {

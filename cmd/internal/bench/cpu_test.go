@@ -1,4 +1,4 @@
-// CPU times: of this process, of another, and parsed from the kernel's lines.
+// CPU times: of this process, of another process, and parsed from the kernel's lines.
 
 package bench
 
@@ -12,7 +12,7 @@ func TestStatIsParsed(t *testing.T) {
 	const rest = " S 1 2 3 0 -1 4194560 100 0 0 0 70 12 5 6 20 0 1 0 100"
 	for line, want := range map[string]time.Duration{
 		"1 (nfsrdmad)" + rest: 820 * time.Millisecond,
-		// a name that looks like the end of the field
+		// a name in which ") S" looks like the end of the name's field
 		"1 (a) S 9 (b)" + rest:                    820 * time.Millisecond,
 		"1 (x) S 1 2 3 0 -1 4194560 100 0 0 0 70": 0,
 		"1 (x) S 1 2 3 0 -1 4 100 0 0 0 x 12 5":   0,

@@ -39,7 +39,7 @@ func TestHistogramOfNothing(t *testing.T) {
 		t.Errorf("%d, %v, %v, %v to %v, want zeros", h.N, h.Mean(), h.Quantile(0.5), h.Min, h.Max)
 	}
 	other.Add(time.Second)
-	h.merge(&other) // the least is the other's, rather than 0 for no durations
+	h.merge(&other) // Min becomes other's, and not the 0 of the empty histogram
 	if h.N != 1 || h.Min != time.Second || h.Max != time.Second {
 		t.Errorf("%d, %v to %v", h.N, h.Min, h.Max)
 	}

@@ -1,5 +1,4 @@
-// The limit: the data sent and stored by the peer, errors instead of figures for wrong bytes, and
-// the limit for each test.
+// The limit: data sent and stored by the peer, errors for wrong bytes, and the limit for each test.
 
 package bench
 
@@ -115,7 +114,7 @@ func TestReceivedPiecesAreStored(t *testing.T) {
 		if n, err := receivePieces(theirs, f, crc); err != nil || n != 2*limitPiece {
 			t.Errorf("%d bytes, %v", n, err)
 		}
-		for i, want := range []byte{100, 101, 0} { // the third piece is still memoryFile's
+		for i, want := range []byte{100, 101, 0} { // the third piece still has memoryFile's content
 			b := make([]byte, 1)
 			if _, err := f.ReadAt(b, int64(i)*limitPiece); err != nil || b[0] != want {
 				t.Errorf("CRC %v: piece %d begins with %d, want %d, %v", crc, i, b[0], want, err)
@@ -192,8 +191,8 @@ func TestWrongAnswersAreNoLimit(t *testing.T) {
 	}
 }
 
-// Only the requested limits are measured, and each figure covers at least one piece, even without
-// time.
+// Only the requested limits are measured. Each figure covers at least one piece, even if the time
+// is 0.
 func TestLimitsAreMeasured(t *testing.T) {
 	addr, stop := startRawPeer(t)
 	l, err := measureLimits(addr, 0, true, true)

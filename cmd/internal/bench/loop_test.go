@@ -112,8 +112,8 @@ func TestContextEndsTheLoop(t *testing.T) {
 	}
 }
 
-// Allocations of the loop would count as the client's. There are only its goroutines and closures,
-// divided by many calls.
+// Allocations by the loop would count as the client's. Only the loop's goroutines and closures
+// allocate, and these few allocations are divided among many calls.
 func TestLoopAllocatesNothingForACall(t *testing.T) {
 	l := loop{slots: slots(2), count: 200_000, op: func(s *slot, _ int64) (int, error) {
 		s.random(1 << 20)

@@ -44,7 +44,7 @@ func TestMountOptionsAreChecked(t *testing.T) {
 		if c.want == "" {
 			continue
 		}
-		// Nothing starts: a rig without a server is not touched.
+		// a rig without a server shows that nothing starts
 		if err := Mount(t.Context(), MountRig{}, c.o, new(MountReport)); err == nil || err.Error() != c.want {
 			t.Errorf("Mount with %+v: %v", c.o, err)
 		}
@@ -94,8 +94,8 @@ func TestMountIsMeasured(t *testing.T) {
 	}
 }
 
-// The cold programs of a round get a new mount, each round begins with another mount than the
-// previous one, and meanwhile only the mount for measuring FUSE alone stays mounted.
+// Each cold program in a round gets a new mount. Rounds begin with alternating mounts. Meanwhile
+// only the mount that measures FUSE alone stays mounted.
 func TestMountsAreFreshForColdPrograms(t *testing.T) {
 	fakePrograms(t, map[string]string{"tar": "", "find": "", "git": "", "rm": `exec /bin/rm "$@"`, "cp": ""})
 	m := newMountTest(t)
@@ -127,7 +127,7 @@ func TestNoTreesWithoutFiles(t *testing.T) {
 	}
 }
 
-// A file has at least one block, and with one round each figure is its median.
+// A file has at least one block, and with one round the median is that round's value.
 func TestMountOfTheLeastFile(t *testing.T) {
 	m := newMountTest(t)
 	m.opts.Size, m.opts.Depth = 1, 1
@@ -177,7 +177,7 @@ func TestMountThatStaysIsNamed(t *testing.T) {
 		t.Errorf("what was mounted is gone: %v", err)
 	}
 	if names, err := os.ReadDir(m.exported); err != nil || len(names) != 0 {
-		// the rest is removed nevertheless
+		// the other directories are removed nevertheless
 		t.Errorf("%v, %v", names, err)
 	}
 }
@@ -185,7 +185,7 @@ func TestMountThatStaysIsNamed(t *testing.T) {
 // An interruption unmounts everything and removes all files: at the start, during the layout, and
 // in the first and the last kind of reads.
 func TestInterruptedMountLeavesNothing(t *testing.T) {
-	for _, after := range []int64{0, 1, 5, 40} { // reads served before
+	for _, after := range []int64{0, 1, 5, 40} { // reads that are served before the interruption
 		m := newMountTest(t)
 		m.opts.Duration = time.Hour // of the random reads; only the interruption ends them
 		ctx, cancel := context.WithCancel(t.Context())
@@ -237,7 +237,8 @@ func TestDirectoryMustBeWritable(t *testing.T) {
 	}
 }
 
-// Without the scratch directory there is no mount point; the server is cleaned up nevertheless.
+// Without the scratch directory, mount points cannot be made; the server is cleaned up
+// nevertheless.
 func TestScratchMustBeThere(t *testing.T) {
 	m := newMountTest(t)
 	scratch := m.rig.Scratch

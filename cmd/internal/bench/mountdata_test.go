@@ -63,7 +63,7 @@ func TestWrongDataOfTheServerIsFound(t *testing.T) {
 // A server error ends the measurement with the row's name, and the server is cleaned up.
 func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 	for _, c := range []struct {
-		allowed int64 // writes of 1 MiB each; two of them lay the file out
+		allowed int64 // number of successful writes of 1 MiB; the layout needs two
 		want    string
 	}{
 		{0, "lay out the file: "},
@@ -85,7 +85,7 @@ func TestErrorsOfTheServerNameTheRow(t *testing.T) {
 }
 
 // A lost connection ends the measurement with that error rather than with one about wrong data.
-// Mounts are unmounted; the server's files stay, and the error reports that too.
+// Mounts are unmounted. The server's files stay, and the error mentions them.
 func TestMountSurvivesNoLostServer(t *testing.T) {
 	m := newMountTest(t)
 	var once sync.Once
@@ -169,7 +169,7 @@ func TestOpenUncached(t *testing.T) {
 	}
 }
 
-// touch reads one byte of each block from the null file system, and accepts any.
+// touch reads one byte from each block of the null file system, and accepts any content.
 func TestTouchLooksAtEachBlock(t *testing.T) {
 	p := make([]byte, 3*patternBlock)
 	p[0], p[1], p[patternBlock], p[2*patternBlock] = 1, 100, 2, 4
@@ -179,7 +179,8 @@ func TestTouchLooksAtEachBlock(t *testing.T) {
 	}
 }
 
-// The cache's comparison copy has every byte of the server's file, and replaces no file.
+// The local copy for comparisons with the page cache has all bytes of the server's file. copyHere
+// replaces no existing file.
 func TestCopyHere(t *testing.T) {
 	pat := newPattern(8)
 	b := &mountRun{run: run{pat: pat, slots: []*slot{newSlot(pat)}}, opts: MountOptions{Size: 2 * seqBlock}}

@@ -84,7 +84,7 @@ func mountSample() *MountReport {
 		Verified: 128 << 20, Data: []*DataRow{d}, Pairs: []*PairRow{q, p}, Skipped: []string{"git status, cold: there is no git here"}}
 }
 
-// golden compares with a file in testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("testdata", name))
@@ -96,7 +96,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The tables are compared to the space, because columns make them readable.
+// The tables are compared including spaces, because aligned columns make them readable.
 func TestTablesAreAsTheyWere(t *testing.T) {
 	r := sample()
 	r.compare(rawReport{StreamMiBs: 1024, PingPongUs: 10, Limits: limitReport{ReadCRC: 512}})

@@ -19,16 +19,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A stand-in's behavior with its mount.
+// How a stand-in treats its mount.
 const (
 	keepsOrder = "keeps order" // mounts, and unmounts when its standard input ends
 	startsNot  = "starts not"  // ends before it has mounted
-	endsBadly  = "ends badly"  // unmounts, and fails
+	endsBadly  = "ends badly"  // unmounts, and then fails
 	staysThere = "stays there" // ends without unmounting
 	showsOther = "shows other" // its directory has a file of zeros instead of the data
 )
 
-// A standIn is a mount's child process: the mount point is a link to the directory.
+// A standIn is a child process in place of a mount: its mount point is a link to the directory.
 type standIn struct {
 	mode, what, dir string
 	log             string // a line for each mount and unmount
@@ -60,8 +60,8 @@ func (s *standIn) serve() error {
 	return nil
 }
 
-// makeOther mounts a separate directory. The measuring process decides the name of the working
-// directory.
+// makeOther mounts a separate directory. The measuring process's number is in the name of the
+// working directory.
 func (s *standIn) makeOther() error {
 	s.what = s.log + "-other"
 	work := filepath.Join(s.what, fmt.Sprintf(".nfsrdma-bench-%d", os.Getppid()))
@@ -82,9 +82,9 @@ func (s *standIn) note(what string) error {
 type mountTest struct {
 	rig      MountRig
 	opts     MountOptions
-	exported string            // the server's directory
-	log      string            // of the stand-ins
-	modes    map[string]string // of the stand-ins; the default is keepsOrder
+	exported string            // the directory that the server exports
+	log      string            // the stand-ins' log file
+	modes    map[string]string // the stand-ins' behavior; the default is keepsOrder
 	tree     *liar
 }
 

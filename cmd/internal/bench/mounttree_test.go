@@ -85,7 +85,7 @@ func TestArchiveNeedsItsDirectory(t *testing.T) {
 	}
 }
 
-// Programs work below the mount being measured, and a repository belongs to the kept tree.
+// Programs work below the mount being measured, and the kept tree gets a repository.
 func TestProgramsWorkOnTheMounts(t *testing.T) {
 	asked := fakePrograms(t, map[string]string{"tar": "", "find": "", "rm": "", "git": "", "cp": ""})
 	m := newMountTest(t)
@@ -107,7 +107,7 @@ func TestProgramsWorkOnTheMounts(t *testing.T) {
 	}
 }
 
-// If the mounts show different directories, each gets a kept tree, and both are removed.
+// If the mounts show different directories, each directory gets a kept tree, and both are removed.
 func TestEachDirectoryHasItsTree(t *testing.T) {
 	asked := fakePrograms(t, map[string]string{"tar": ""})
 	m := newMountTest(t)
@@ -179,8 +179,8 @@ func TestInterruptionEndsTheProgram(t *testing.T) {
 	m.nothingLeft(t)
 }
 
-// The error is the first line of a program's error output, or its status without output. Other
-// output is dropped, and the user's settings do not reach it.
+// program returns an error with the first line of the program's error output, or with its status if
+// that output is empty. Other output is dropped, and the user's settings do not reach the program.
 func TestProgram(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", "/somewhere")
 	t.Setenv("LC_ALL", "de_DE.UTF-8")

@@ -60,8 +60,8 @@ func (w *witness) Sync(r nfsserver.Ref, dataOnly bool) error {
 }
 
 // seen runs one test and returns the calls seen by the tree. The file has blocks of 1 MiB, and one
-// call is in flight, so the order is that of the calls. On a busy machine little may happen in the
-// test's time, so that is doubled until enough reports sufficient calls.
+// call is in flight, so calls are seen in their order. On a busy machine little may happen in the
+// test's time. So seen doubles the time until enough returns true.
 func seen(t *testing.T, test string, blocks int, enough func(*record) bool) *record {
 	t.Helper()
 	for d := 20 * time.Millisecond; ; d *= 2 {
@@ -162,7 +162,7 @@ func TestRandomTestsAreAlignedAndInside(t *testing.T) {
 	}
 }
 
-// The time of a writing test includes the COMMIT: the data is stable at its end.
+// The time of a writing test includes the COMMIT, so the data is stable when the time ends.
 func TestWritesAreCommitted(t *testing.T) {
 	for _, test := range []string{"write", "randwrite"} {
 		if w := seen(t, test, 1, func(r *record) bool { return len(r.writes) > 1 }); w.unsynced != 0 || w.syncs < 2 {

@@ -38,7 +38,7 @@ func TestStampsOfNeighborsDiffer(t *testing.T) {
 			}
 		}
 	}
-	if most := 1 << 14 * 8 / 256 * 2; same > most { // twice the random expectation
+	if most := 1 << 14 * 8 / 256 * 2; same > most { // twice the number expected at random
 		t.Errorf("%d bytes of stamps are the same as their neighbor's, want at most %d", same, most)
 	}
 }

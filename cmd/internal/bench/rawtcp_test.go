@@ -1,4 +1,4 @@
-// The baseline: the peer's behavior for each kind of connection, and no figure for a wrong count.
+// The baseline: the peer's behavior for each kind of connection, and an error for a wrong count.
 
 package bench
 
@@ -84,7 +84,7 @@ func TestRawFigures(t *testing.T) {
 	}
 	addr, stop := startRawPeer(t)
 	defer stop()
-	// Even a machine without time for us gives figures: for one message.
+	// even without any time, one message is measured
 	if mean, err := rawPingPongTime(addr, 0); err != nil || mean <= 0 {
 		t.Errorf("round trips: %v, %v", mean, err)
 	}
@@ -93,7 +93,7 @@ func TestRawFigures(t *testing.T) {
 	}
 }
 
-// A peer with another count than sent gives no figure.
+// A peer whose count differs from the bytes sent causes an error.
 func TestLostDataIsNoFigure(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestLostDataIsNoFigure(t *testing.T) {
 		}
 		defer conn.Close()
 		n, _ := io.Copy(io.Discard, conn)
-		binary.Write(conn, binary.BigEndian, uint64(n-2)) // one byte is the kind
+		binary.Write(conn, binary.BigEndian, uint64(n-2)) // one of the n bytes selects the kind
 	}()
 	if rate, err := rawStreamRate(l.Addr().String(), time.Millisecond); err == nil || err.Error() != "raw TCP lost data" {
 		t.Errorf("%v, %v", rate, err)
@@ -144,7 +144,8 @@ func TestPeerThatIsGone(t *testing.T) {
 	}
 }
 
-// The baseline is the mean of before and after; after a failure there is none.
+// The baseline is the mean of two measurements, before and after the tests. After a failure it is
+// unknown.
 func TestYardstickIsMeasuredAround(t *testing.T) {
 	calls := 0
 	raw, err := rawPlan{each: 2 * time.Millisecond}.around(t.Context(), func() error { calls++; return nil })

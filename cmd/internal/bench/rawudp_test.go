@@ -1,4 +1,4 @@
-// RoCE's baseline alone: the packets sent and acknowledged, and its end.
+// RoCE's baseline: the packets sent and acknowledged, and how the measurement ends.
 
 package bench
 
@@ -47,7 +47,7 @@ func benchUDP(t *testing.T) *net.UDPConn {
 	return c
 }
 
-// come reads one message.
+// come reads one datagram.
 func come(t *testing.T, c *net.UDPConn) []byte {
 	t.Helper()
 	b := make([]byte, udpRoom)
@@ -59,8 +59,8 @@ func come(t *testing.T, c *net.UDPConn) []byte {
 	return b[:n]
 }
 
-// The peer echoes a ping-pong and sends one byte per udpAckEach stream messages, however those
-// arrive.
+// The peer echoes a ping-pong and sends one byte per udpAckEach stream messages, whether these
+// arrive joined or alone.
 func TestRawUDPPeerAnswers(t *testing.T) {
 	p, c := startUDPPeer(t), benchUDP(t)
 	ping := make([]byte, udpMessage)
@@ -101,13 +101,13 @@ func TestRawUDPIsCutIntoPackets(t *testing.T) {
 	}
 	for i := range udpJoined {
 		if got := come(t, plain); len(got) != udpPacket {
-			// this socket has not asked for joined packets
+			// this socket has not enabled joined packets, so each read returns one
 			t.Errorf("packet %d has %d bytes", i, len(got))
 		}
 	}
 }
 
-// Even for the shortest time there is a figure.
+// Even the shortest measurement returns figures.
 func TestRawUDPFigures(t *testing.T) {
 	p, c := startUDPPeer(t), benchUDP(t)
 	for _, d := range []time.Duration{0, time.Millisecond} {

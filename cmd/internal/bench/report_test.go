@@ -162,7 +162,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// A brokenWriter accepts that many bytes and then fails.
+// A brokenWriter accepts as many bytes as its value, and then fails.
 type brokenWriter int
 
 var errBroken = errors.New("broken")

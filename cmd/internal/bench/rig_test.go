@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestMain lets the test binary be the other end of a measurement, like the program.
+// TestMain lets the test binary be the other end of a measurement, as the program can.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), child.Env) {
 		UDPOverdue, cleanUpTime = time.Minute, time.Minute
@@ -53,11 +53,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A liar is a file tree that changes reads and writes as a test says. The lock orders changes of
-// the functions for the race detector, which sees no order through the mount and the server.
+// A liar is a file tree that changes reads and writes as a test requests. The lock orders changes
+// of the functions for the race detector, which cannot see their order through mount and server.
 type liar struct {
 	nfsserver.FS
-	mu    sync.Mutex                       // guards the rest while it is served
+	mu    sync.Mutex                       // guards the next fields while the tree is served
 	read  func(p []byte, off uint64)       // changes the data read; nil: unchanged
 	write func(p []byte, off uint64) error // called before each write; nil: all succeed
 }

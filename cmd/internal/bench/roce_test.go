@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/roce/udp"
 )
 
-// The whole run between processes: each figure, and its ratio to raw UDP.
+// The whole run between processes gives each figure, and its ratio to raw UDP.
 func TestRoCEBetweenProcesses(t *testing.T) {
 	r, err := RoCE(t.Context(), time.Millisecond)
 	if err != nil {
 		t.Fatalf("RoCE: %v", err)
 	}
 	var want []string
-	for range verbsLoads { // the largest alternates with raw UDP
+	for range verbsLoads { // the largest size alternates with raw UDP
 		want = append(want, "RoCE write", "RoCE read")
 	}
 	want = append(want, "RoCE send", "RoCE, 1 % of packets lost write", "RoCE, 1 % of packets lost read", "RoCE datagram")
@@ -54,7 +54,7 @@ func TestRoCEIsInterrupted(t *testing.T) {
 	}
 }
 
-// A stillWire keeps the added packets, and has one received packet.
+// A stillWire sends nothing: it keeps the packet added last, and has one received packet.
 type stillWire struct {
 	udp.Wire
 	room  [64]byte

@@ -92,7 +92,7 @@ func TestServerIsMeasured(t *testing.T) {
 					t.Errorf("%s: latencies out of order: %+v", x.Name, x)
 				}
 			}
-			// After the layout, and after each of the two writing tests.
+			// the file is verified after the layout, and after each of the two writing tests
 			if want := 3 * r.Size; r.Verified != want {
 				t.Errorf("verified %d bytes, want %d", r.Verified, want)
 			}
@@ -128,7 +128,7 @@ func TestDirectoryIsListed(t *testing.T) {
 	if err := Server(t.Context(), fsys, "dir/file", o, &r); err != nil {
 		t.Fatalf("Server: %v", err)
 	}
-	// Each call's page holds the directory with "." and "..".
+	// a page of READDIRPLUS holds the whole directory, with "." and ".."
 	if x := r.Tests[0]; x.Calls == 0 || math.Abs(x.Entries*x.Secs-float64(x.Calls*(names+2))) > 0.5 {
 		t.Errorf("%+v", x)
 	}
@@ -137,7 +137,7 @@ func TestDirectoryIsListed(t *testing.T) {
 	}
 }
 
-// No file is made without a test that needs it.
+// The file is made only for tests that need it.
 func TestNoFileWithoutNeed(t *testing.T) {
 	var writes atomic.Int64
 	tree := &liar{FS: memory(), write: func([]byte, uint64) error { writes.Add(1); return nil }}
@@ -245,8 +245,8 @@ func TestYardstickIsInTheReport(t *testing.T) {
 	}
 }
 
-// Each figure is measured for half a second, or less if the tests are shorter. Limits are measured
-// only for the selected tests.
+// Each figure takes half the duration of a test, and at most a second. Limits are measured only for
+// the selected tests.
 func TestPlanOfTheYardstick(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{time.Millisecond: time.Millisecond / 2, 2 * time.Second: time.Second, time.Hour: time.Second} {
 		b := run{opts: Options{Duration: d, Tests: []string{"null", "read"}, RawPeer: "h:1"}}
@@ -282,7 +282,7 @@ func TestInterruptedBesideASilentServer(t *testing.T) {
 	defer func() { cleanUpTime = before }()
 	s := &stuck{FS: memory(), asked: make(chan struct{}), end: make(chan struct{})}
 	fsys := serve(t, nfsclient.TCP, s)
-	t.Cleanup(func() { close(s.end) }) // before the server's end
+	t.Cleanup(func() { close(s.end) }) // runs before the server is closed
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-s.asked

@@ -1,4 +1,4 @@
-// Uses of ucx_perftest: one that works, a missing one, and one with nonsense output.
+// ucx_perftest: one that works, a missing one, and one that prints nonsense.
 
 package bench
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Recorded: UCX 1.13.1, -f -v.
+// ucxSaid is the recorded output of UCX 1.13.1 with -f -v.
 const ucxSaid = `[1795233186.631330] [vm:3219 :0]        perftest.c:900  UCX  WARN  CPU affinity is not set (bound to 4 cpus). Performance may be impacted.
 iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
  200,5.246,310.585,311.5,3219.73,3210.25,3220,3220
@@ -45,7 +45,7 @@ func fakeUCX(t *testing.T, script string) {
 	t.Setenv("PATH", dir)
 }
 
-// ucx measures and prints.
+// ucx returns the figures of UCX, and their printed table.
 func ucx(t *testing.T) (list []*ucxFigure, table string) {
 	t.Helper()
 	list, err := measureUCX(t.Context(), time.Millisecond)
@@ -58,8 +58,8 @@ func ucx(t *testing.T) (list []*ucxFigure, table string) {
 	return list, strings.TrimSpace(b.String())
 }
 
-// The script's server waits forever, like UCX's, so it must be killed. The first clients do not
-// find it ready.
+// The script's server waits forever, like UCX's, so it must be killed. The first client fails, as
+// when the server is not ready.
 const ucxScript = `
 [ "$1" = -p ] && exec /bin/sleep 1000
 echo "$@" >> "${0%/*}/asked"
@@ -87,7 +87,7 @@ func TestMeasureUCX(t *testing.T) {
 	}
 	asked, _ := os.ReadFile(filepath.Join(os.Getenv("PATH"), "asked"))
 	if want := "-t ucp_put_bw -s 1048576 -n 400 -w 20 -O 8"; !strings.Contains(string(asked), want) {
-		// 1 ms at 2.5 µs each
+		// 400 iterations: 1 ms at 2.5 µs each
 		t.Errorf("asked %q, want %q in it", asked, want)
 	}
 }

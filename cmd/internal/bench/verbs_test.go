@@ -78,7 +78,7 @@ func TestVerbsInEachMode(t *testing.T) {
 	}
 }
 
-// The whole run between processes: a figure for each size, operation and mode.
+// The whole run between processes gives a figure for each size, operation and mode.
 func TestVerbsBetweenProcesses(t *testing.T) {
 	fakeUCX(t, "")
 	r, err := Verbs(t.Context(), time.Millisecond)
@@ -163,7 +163,7 @@ func TestLostPeerEndsTheMeasurement(t *testing.T) {
 	wait()
 }
 
-// Private data without a memory address is not used as one.
+// Private data without a memory address is an error, and not used as an address.
 func TestPeerMustNameItsMemory(t *testing.T) {
 	dev := Mode{}.open()
 	l, err := dev.Listen("tcp", "127.0.0.1:0")

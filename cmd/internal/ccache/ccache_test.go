@@ -22,7 +22,7 @@ import (
 type place struct {
 	*ccache.Finder
 	t         *testing.T
-	temp, run string // run is this user's directory in the Finder's Run
+	temp, run string // run is this user's directory below the Finder's Run
 	uid       uint32
 	id        string
 }
@@ -45,7 +45,7 @@ func (p *place) put(name string) string {
 	return name
 }
 
-// find returns the names of the found caches, and checks that each has its own content.
+// find returns the names of the found caches, and checks each cache's content.
 func (p *place) find() ([]string, error) {
 	p.t.Helper()
 	list, err := p.Find(p.uid)
@@ -93,7 +93,7 @@ func TestUsualPlacesInOrder(t *testing.T) {
 	young := p.put(filepath.Join(p.temp, "krb5cc_"+p.id+"_zzzz"))
 	own := p.put(filepath.Join(p.run, "krb5cc_x"))
 	tkt := p.put(filepath.Join(p.run, "krb5cc", "tkt"))
-	p.put(filepath.Join(p.temp, "krb5cc_"+p.id+"9")) // of another user
+	p.put(filepath.Join(p.temp, "krb5cc_"+p.id+"9")) // another user's name
 	p.put(filepath.Join(p.temp, "krb5cc_machine_EXAMPLE.ORG"))
 	must.Succeed(t, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)))
 	p.want("FILE:"+plain, "DIR::"+tkt, "FILE:"+young, "FILE:"+old, "FILE:"+own)
@@ -112,7 +112,7 @@ func TestNameOfKrb5ConfComesFirst(t *testing.T) {
 	}
 	p.Default = filepath.Join(p.temp, "own-%{null}%{uid}") // a path without a type is a file
 	p.want("FILE:"+named, "FILE:"+plain)
-	p.Default = "FILE:" + plain // is read once
+	p.Default = "FILE:" + plain // the same file as in /tmp: it is read once
 	p.want("FILE:" + plain)
 }
 
@@ -156,7 +156,7 @@ func TestOtherTypesAreNamed(t *testing.T) {
 			t.Errorf("%s: got %v, want a TypeError", name, err)
 		}
 	}
-	plain := p.put(filepath.Join(p.temp, "krb5cc_"+p.id)) // kinit of another realm may write here
+	plain := p.put(filepath.Join(p.temp, "krb5cc_"+p.id)) // kinit may write here too
 	if got, _ := p.find(); !slices.Equal(got, []string{"FILE:" + plain}) {
 		t.Errorf("beside KCM: got %q, want %s", got, plain)
 	}

@@ -24,16 +24,18 @@ func statNow(dirfd int, path string) (st unix.Statx_t, err error) {
 	return st, err
 }
 
-// foreignAt is foreign for a path below a directory. A path without attributes is no error here.
+// foreignAt returns foreign's result for a path below dirfd. A path without attributes is no error
+// here.
 func foreignAt(dirfd int, path, name string, uid uint32) error {
 	st, err := statNow(dirfd, path)
 	if err != nil {
-		return nil // opening the file has the same error
+		return nil // opening the file returns the same error
 	}
 	return foreign(name, &st, uid)
 }
 
-// foreign returns an error for a file on a FUSE file system that another user has mounted.
+// foreign returns an error for a file on a FUSE file system that another user has mounted. Device
+// numbers of FUSE have major 0.
 func foreign(name string, st *unix.Statx_t, uid uint32) error {
 	if st.Dev_major != 0 {
 		return nil // on a block device, which only root mounts

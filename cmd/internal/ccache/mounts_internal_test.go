@@ -1,4 +1,4 @@
-// Lines of mountinfo.
+// Parsing of mountinfo, and the check on an open file.
 
 package ccache
 

@@ -38,8 +38,9 @@ func (f *oneFile) StatFs(<-chan struct{}, *fuse.InHeader, *fuse.StatfsOut) fuse.
 	return fuse.OK
 }
 
-// serves is the variable with which a copy of this program serves a oneFile; its value is the
-// content. A process that uses its own file system of FUSE can wait for itself.
+// serves is the environment variable that makes a copy of this program serve a oneFile with the
+// variable's value as content. Serving needs another process, because one that uses its own FUSE
+// file system can wait for itself.
 const serves = "NFSRDMA_CCACHE_TEST_SERVES"
 
 func TestMain(m *testing.M) {
@@ -55,8 +56,8 @@ func TestMain(m *testing.M) {
 	s.Serve()
 }
 
-// mountFile mounts a FUSE file system on a file, as fusermount does for a user. Its only file
-// claims to be a cache of root. Without content no process serves it.
+// mountFile mounts a FUSE file system on a file, as fusermount does for the user by. The mounted
+// file claims to be root's cache. Without content no process serves it.
 func mountFile(t *testing.T, at string, by int, content string) {
 	t.Helper()
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -88,7 +89,7 @@ func mountFile(t *testing.T, at string, by int, content string) {
 }
 
 // TestCachesOnAnothersFileSystem: a file system that another user has mounted claims that its file
-// is this user's. The search neither reads the file, nor waits for the file system.
+// belongs to this user. The search neither reads the file, nor waits for the file system.
 func TestCachesOnAnothersFileSystem(t *testing.T) {
 	p := newPlace(t)
 	at := filepath.Join(p.temp, "krb5cc_"+p.id)
@@ -106,7 +107,8 @@ func TestCachesOnAnothersFileSystem(t *testing.T) {
 	}
 }
 
-// TestCachesOnOwnFileSystem: root's and the user's own file systems of FUSE hold caches.
+// TestCachesOnOwnFileSystem: caches are found on FUSE file systems that root or the user has
+// mounted.
 func TestCachesOnOwnFileSystem(t *testing.T) {
 	p := newPlace(t)
 	at := filepath.Join(p.temp, "krb5cc_"+p.id)

@@ -15,7 +15,7 @@ import (
 )
 
 // Bounds of one search: the bytes of a cache, the names read from one directory, the caches, and
-// the reasons against others. A user's many or large files must not fill this process's memory.
+// the errors of rejected caches. A user's many or large files must not fill this process's memory.
 const (
 	maxSize    = 1 << 20
 	maxNames   = 1 << 16
@@ -37,7 +37,7 @@ func readAt(d *os.File, base string, uid uint32) (Cache, error) {
 	return readFrom(int(d.Fd()), base, filepath.Join(d.Name(), base), uid)
 }
 
-// readFrom opens a path below a directory, checks the file, and reads it.
+// readFrom opens a path below dirfd, checks the file, and reads it.
 func readFrom(dirfd int, at, name string, uid uint32) (Cache, error) {
 	if err := foreignAt(dirfd, at, name, uid); err != nil {
 		return Cache{}, err
@@ -98,7 +98,8 @@ func openDir(name string, uid uint32) (*os.File, error) {
 	return d, nil
 }
 
-// check returns an error for a file that the user does not own alone.
+// check returns an error unless the file has the right type (right), belongs to the user, and no
+// other user can write to it.
 func check(name string, st fs.FileInfo, uid uint32, right bool, kind string) error {
 	owner := st.Sys().(*syscall.Stat_t).Uid
 	switch {

@@ -61,5 +61,5 @@ func (c *Child) Stop() error {
 	return c.cmd.Wait()
 }
 
-// PID returns the child's process.
+// PID returns the child's process ID.
 func (c *Child) PID() int { return c.cmd.Process.Pid }

@@ -1,4 +1,4 @@
-// Children: this test binary in the role given by its argument.
+// Children: this test binary in the role that its argument names.
 
 package child
 
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMain is also the child: it prints its PID and waits for the end of its input, prints nothing,
-// or fails at the end.
+// TestMain also runs the child. Depending on the argument, the child prints its PID and waits for
+// its input's end, prints nothing, or fails at the end.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Environ(), Env) {
 		os.Exit(m.Run())

@@ -2,7 +2,7 @@
 
 package cli
 
-// clients are the commands that use a server.
+// clients lists the commands that use a server.
 var clients = []string{"nfsrdma", "mount.nfsrdma"}
 
 // messages lists parts of messages, each with its cause and the remedy.
@@ -17,8 +17,8 @@ var messages = []Fact{
 		"no server runs, or it has another socket: name it with --control"},
 }
 
-// seeAlso lists manual pages of other programs, and of files, by the commands whose pages name
-// them.
+// seeAlso lists the manual pages of other programs and of files, each with the commands whose pages
+// name it.
 var seeAlso = []Fact{
 	{[]string{"nfsrdma mount", "nfsrdma umount", "mount.nfsrdma"}, "mount(8)", ""},
 	{[]string{"nfsrdma mount", "mount.nfsrdma"}, "nfs(5)", ""},

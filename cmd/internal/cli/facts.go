@@ -124,7 +124,7 @@ func writeFacts(b *strings.Builder, title, about string, names []string, meaning
 	}
 }
 
-// diagnostics are the introductions to the sections on errors, by program.
+// diagnostics lists the introductions to the sections on errors, by program.
 var diagnostics = []Fact{
 	{[]string{"nfsrdma", "mount.nfsrdma"}, "", `Errors are on standard error, each in one line: what failed, the reason, and what to do. "nfsrdma doctor SERVER" tests
 the path to a server, and prints a remedy for each failure.`},

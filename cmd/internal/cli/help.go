@@ -12,7 +12,7 @@ import (
 // helpWidth is the line length of help, in columns.
 const helpWidth = 80
 
-// wrapHelp wraps the help of root and all commands below it at helpWidth.
+// wrapHelp wraps the help of root and all commands below it to helpWidth.
 func wrapHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
 	wrapLong(root)

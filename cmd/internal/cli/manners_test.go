@@ -117,7 +117,7 @@ func TestVersionAndSilence(t *testing.T) {
 	}
 }
 
-// The commit is shown if the build recorded it, as are uncommitted changes.
+// --version shows the commit if the build recorded it, and whether there were uncommitted changes.
 func TestCommitOfVersion(t *testing.T) {
 	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"}}
 	if got := commit(settings); got != "commit 0123abc of 2026-01-02T03:04:05Z\n" {

@@ -41,7 +41,7 @@ func NewOutput(w io.Writer, gone func()) *Output { return &Output{w: w, gone: go
 // Stdout returns the standard output under another descriptor. Go ends a program that writes to
 // descriptor 1 after the reader has gone, but a running copy must clean up first.
 func Stdout() *os.File {
-	const above = 10 // a child process may use lower descriptors
+	const above = 10 // lower descriptors may belong to a child process
 	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, above)
 	if err != nil {
 		return os.Stdout

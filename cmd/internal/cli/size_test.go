@@ -1,4 +1,4 @@
-// Sizes.
+// Tests of ParseSize.
 
 package cli
 

@@ -22,7 +22,7 @@ func DurationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Du
 	DurationVarP(f, to, name, "", value, usage)
 }
 
-// DurationVarP is DurationVar with a letter.
+// DurationVarP is like DurationVar, with a one-letter form of the flag.
 func DurationVarP(f *pflag.FlagSet, to *time.Duration, name, letter string, value time.Duration, usage string) {
 	*to = value
 	f.VarP((*duration)(to), name, letter, usage)
@@ -85,7 +85,7 @@ func (p *port) Set(s string) error {
 	return nil
 }
 
-// CutPort splits HOST:PORT in a flag for an address of this host; port is 0 if there is none. An
+// CutPort splits HOST:PORT in a flag for an address of this host; port is 0 if addr has none. An
 // IPv6 address with a port has brackets.
 func CutPort(addr string) (host string, port uint16) {
 	if _, err := netip.ParseAddr(addr); err == nil {

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo returns the command, and fails for one.
+// echo returns the command, and fails for one command.
 func echo(command string) (any, error) {
 	switch command {
 	case "fail":
@@ -54,7 +54,7 @@ func asked(path, command string) (answer string, err error) {
 	return answer, err
 }
 
-// TestAsk: results, one-line errors, and a socket that only its user can reach.
+// TestAsk: results and one-line errors arrive, and only the socket's user can reach the socket.
 func TestAsk(t *testing.T) {
 	path := listen(t)
 	if got, err := asked(path, "status"); err != nil || got != "status" {
@@ -111,7 +111,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestServersThatStartAtOnce: one of them gets the socket and answers there.
+// TestServersThatStartAtOnce: exactly one server gets the socket and answers there.
 func TestServersThatStartAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	for range 20 {
@@ -145,13 +145,13 @@ func say(t *testing.T, path string, line []byte) []byte {
 		t.Fatalf("net.Dial: %v", err)
 	}
 	defer c.Close()
-	go c.Write(line) // the server may read only a part
+	go c.Write(line) // Write may block, because the server may read only a part
 	answer, _ := io.ReadAll(c)
 	return answer
 }
 
-// TestHostilePeers: noise, endless lines, other versions, and peers that send half a request; after
-// them the next one is answered.
+// TestHostilePeers: after noise, endless lines, other versions, and half requests, the server still
+// answers the next request.
 func TestHostilePeers(t *testing.T) {
 	path := listen(t)
 	for name, line := range map[string][]byte{"noise": []byte("\x00\xff{}[]\n"), "old": []byte("reload\n"), "10 MB": append(bytes.Repeat([]byte("x"), 10<<20), '\n'),
@@ -164,7 +164,7 @@ func TestHostilePeers(t *testing.T) {
 		t.Errorf("another version: %v", err)
 	}
 	var silent []net.Conn
-	for range 2 * maxConns { // those beyond the limit are closed
+	for range 2 * maxConns { // connections beyond the limit are closed
 		c, err := net.Dial("unix", path)
 		if err != nil {
 			t.Fatalf("net.Dial: %v", err)
@@ -204,7 +204,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestOtherUsersAreRefused, even if the socket's mode lets them connect.
+// TestOtherUsersAreRefused: other users get no answer, even if the socket's mode lets them connect.
 func TestOtherUsersAreRefused(t *testing.T) {
 	machine.NeedRoot(t, "needs root, to be another user")
 	dir, err := os.MkdirTemp("/tmp", "control")
@@ -240,7 +240,7 @@ func askAs(t *testing.T, uid uintptr, path string) error {
 	t.Helper()
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 			result <- errno
 			return

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// RunDir has a directory for each program, with the socket of a server run by root. Dir is the
-// directory of nfsrdmad.
+// RunDir has a directory for each program; the directory holds the socket of a server run by root.
+// Dir is the directory of nfsrdmad.
 const (
 	RunDir = "/run"
 	Dir    = "nfsrdma"

@@ -22,20 +22,20 @@ const (
 	dirWait     = 5 * time.Second  // limit for other servers that are starting
 )
 
-// ErrTaken is the error of an address where another server answers.
+// ErrTaken is returned by Listen for a path where another server answers.
 var ErrTaken = errors.New("another server's")
 
 // A Server answers requests at one socket.
 type Server struct {
-	// Set once.
+	// The next fields are set once.
 	listener *net.UnixListener
 	answer   func(command string) (any, error)
 	slots    chan struct{} // holds one element per connection
 }
 
-// Listen makes the socket and answers requests until Close: with the result of answer as JSON, or
-// with its error. answer is called concurrently. A socket left behind by a killed server is
-// replaced. If a server answers there, the error is ErrTaken.
+// Listen makes the socket and answers requests until Close: with answer's result as JSON, or with
+// answer's error. answer is called concurrently. A socket left behind by a killed server is
+// replaced. If another server answers at path, the error is ErrTaken.
 func Listen(path string, answer func(command string) (any, error)) (*Server, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -61,9 +61,9 @@ func Listen(path string, answer func(command string) (any, error)) (*Server, err
 	return s, nil
 }
 
-// lockDir holds a lock on the directory until unlock is called. Without the lock, another starting
-// server would take our socket, not yet answering, for a killed server's socket. The wait is
-// limited, because any user can lock some directories.
+// lockDir holds a lock on the directory until unlock is called. A new socket does not answer at
+// once. Without the lock, another starting server would take the socket for a killed server's. The
+// wait is limited, because any user can lock some directories.
 func lockDir(dir string) (unlock func()) {
 	d, err := os.Open(dir)
 	if err != nil {

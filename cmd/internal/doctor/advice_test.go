@@ -57,7 +57,8 @@ func TestMountCommands(t *testing.T) {
 	}
 }
 
-// The program accepts the server and the export in an advised nfsrdma command line.
+// The parser of servers accepts the last argument in an advised nfsrdma command, and finds the host
+// and the export in it.
 func TestAdvisedCommandsName(t *testing.T) {
 	for _, host := range []string{"server", "10.0.0.1", "::1"} {
 		cu := newCheckup(Options{Host: host})
@@ -75,7 +76,7 @@ func TestAdvisedCommandsName(t *testing.T) {
 	}
 }
 
-// A check comes after all its dependencies, and each name is unique; otherwise it would wait
+// A check comes after all its dependencies, and each name is unique; otherwise a check would wait
 // forever.
 func TestTableIsInOrder(t *testing.T) {
 	seen := map[string]bool{}
@@ -101,7 +102,7 @@ func TestWhatIsSkipped(t *testing.T) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Errorf("%s has no bound", name)
 			}
-			ran[name] = true // sequential: each comes after the previous one
+			ran[name] = true // needs no lock: each of these checks waits for the one before
 			return f
 		}}
 	}
@@ -128,7 +129,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	}
 }
 
-// The JSON form: words for statuses, and no unknown values.
+// The JSON form of a report has words for statuses, and lacks unknown values.
 func TestJSONOfAReport(t *testing.T) {
 	b, err := json.Marshal(Report{Server: "h", Findings: []Finding{{Check: "name", Text: "x"}, {Check: "route", Status: Fail, Text: "y", Advice: "do"}, {Check: "z", Status: Skip}, {Check: "w", Status: Warn}}})
 	const want = `{"server":"h","ok":false,"checks":[{"check":"name","status":"OK","finding":"x"},{"check":"route","status":"FAIL","finding":"y","advice":"do"},` +

@@ -1,4 +1,4 @@
-// Broken configurations, each with the advice that fixes it, and without steps already done.
+// Broken configurations: the advice fixes each, and lists no step that is already done.
 
 package doctor
 
@@ -20,7 +20,7 @@ import (
 // TestServerThatWantsReservedPorts: a server that requires reserved ports admits root, whose
 // connections use them like a mount's.
 func TestServerThatWantsReservedPorts(t *testing.T) {
-	if !machine.Apart(t) { // on a busy machine all reserved ports are in use for a while
+	if !machine.Apart(t) { // elsewhere all reserved ports can be in use for a while
 		return
 	}
 	programs, _ := tree(t, me(), false)
@@ -44,7 +44,7 @@ func TestAdviceToBeLetIn(t *testing.T) {
 		reserved bool
 		rdma     bool
 		want     string // parts of the advice
-		not      string // parts missing in it
+		not      string // parts that the advice must not have
 	}{
 		{nil, true, false, nat, add + "|" + root},
 		{nil, false, false, root, add},
@@ -131,14 +131,14 @@ type narrow struct {
 func (n *narrow) Write(p []byte) (int, error) {
 	n.lost = n.lost || min(len(p), n.segment) > n.most
 	if n.lost {
-		n.Conn.Close() // as TCP does after some minutes
+		n.Conn.Close() // as TCP closes after some minutes without an answer
 		return len(p), nil
 	}
 	return n.Conn.Write(p)
 }
 
-// narrowPath dials on a path that passes packets with at most most bytes of payload, with segments
-// of at most segment bytes.
+// narrowPath dials on a path that passes packets with a payload of up to most bytes, with TCP
+// segments of up to segment bytes.
 func narrowPath(most, segment int) portprobe.Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)

@@ -37,7 +37,7 @@ type wanted struct {
 	part   string
 }
 
-// shown returns the names of the checks that a mount with or without Kerberos has.
+// shown returns the names of the checks in a report, with or without those of Kerberos.
 func shown(kerberos bool) (names []string) {
 	for _, c := range table() {
 		if kerberos || !slices.Contains([]string{realmCheck, keytabCheck, ticketCheck, contextCheck}, c.name) {
@@ -47,7 +47,7 @@ func shown(kerberos bool) (names []string) {
 	return names
 }
 
-// examine runs all checks on 127.0.0.1 and compares the named ones.
+// examine runs all checks on 127.0.0.1 and compares the results of those in want.
 func examine(t *testing.T, o Options, healthy bool, want map[string]wanted) Report {
 	t.Helper()
 	setDefault(&o.Host, "127.0.0.1")
@@ -174,7 +174,7 @@ func left(t *testing.T, tcp int) (names []string) {
 	return names
 }
 
-// A server that passes everything, and one of each transport alone.
+// All checks pass on a server with both transports, and on servers with one transport.
 func TestServersThatAreWell(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)
@@ -217,7 +217,7 @@ func TestUnmounts(t *testing.T) {
 	}
 }
 
-// Ports with another service than expected.
+// Each service other than the expected one is recognized on its port.
 func TestPortsThatAreWrong(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	rdma, tcp := serve(t, programs...)
@@ -226,7 +226,7 @@ func TestPortsThatAreWrong(t *testing.T) {
 	})
 	reject := mpa.AppendFrame(nil, &mpa.Frame{Reply: true, Reject: true, Rev: mpa.Rev2, HasEnhanced: true})
 	mute := listen(t, func(net.Conn) {})
-	// the wait is short
+	// the short wait is over before a connection exists
 	late := func(_ context.Context, network, addr string) (net.Conn, error) { return net.Dial(network, addr) }
 	examine(t, Options{RDMAPort: mute, TCPPort: machine.Port(t), Dial: late, slow: 1}, false, map[string]wanted{portRDMA: {Fail, "says nothing"}})
 	for _, c := range []struct {
@@ -252,13 +252,13 @@ func says(text string) func(net.Conn) {
 		c.Read(make([]byte, 1024))
 		c.Write([]byte(text))
 		c.(*net.TCPConn).CloseWrite()
-		// until the peer has read it, because a reset would overtake the reply
+		// waits until the peer has read the text, because a reset would overtake it
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
 }
 
-// Names without an address, or with several hosts.
+// Names that cannot be resolved, or have several addresses, give their own results.
 func TestNames(t *testing.T) {
 	lookup := func(addrs ...string) func(context.Context, string, string) ([]netip.Addr, error) {
 		return func(context.Context, string, string) (list []netip.Addr, err error) {
@@ -296,7 +296,7 @@ func TestDeadHost(t *testing.T) {
 	})
 }
 
-// MOUNT that refuses, requires Kerberos, or is on another port.
+// MOUNT refuses, requires Kerberos, or listens on another port.
 func TestMountRefusals(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	mnt := func(res mount3.MntRes) []*transport.Program {
@@ -321,7 +321,7 @@ func TestMountRefusals(t *testing.T) {
 		rdma, tcp := serve(t, c.programs...)
 		examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: c.export}, false, map[string]wanted{mntCheck: c.want, fsinfoCheck: {Skip, mntCheck}})
 	}
-	// Without a list and a named export there is nothing to try, which is no failure.
+	// Without a list and without a named export, no export can be tried. This is no failure.
 	hidden := withProc(programs, mount3.Program, mount3.ProcExport, func(func(*transport.Call) error, *transport.Call) error {
 		return transport.ErrProcUnavail
 	})
@@ -330,7 +330,7 @@ func TestMountRefusals(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Export: "/m"}, true, map[string]wanted{mntCheck: {OK, "/m"}})
 }
 
-// MOUNT on a separate port registered with rpcbind, as on Linux.
+// MOUNT on a separate port is found through rpcbind, as on Linux.
 func TestMountByRpcbind(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	var nfs, mount []*transport.Program
@@ -360,7 +360,7 @@ func TestMountByRpcbind(t *testing.T) {
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, MountPort: machine.Port(t)}, false, map[string]wanted{mountCheck: {Fail, "mountd runs"}})
 }
 
-// Other versions of NFS than 3, and programs other than NFS.
+// Servers with other NFS versions than 3, or without NFS, get their own results.
 func TestOtherPrograms(t *testing.T) {
 	null := []transport.Procedure{{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { return nil }}}
 	rdma, tcp := serve(t, &transport.Program{Name: "NFS", Number: nfs3.Program, Version: 4, Procs: null})

@@ -1,4 +1,4 @@
-// The checks of the export, against servers with wrong or poor answers.
+// The checks of the export, against servers with wrong or incomplete answers.
 
 package doctor
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// answer makes a procedure of programs always return one result.
+// answer makes a procedure in programs always return res.
 func answer(programs []*transport.Program, prog, proc uint32, res xdr.Marshaler) []*transport.Program {
 	return withProc(programs, prog, proc, func(_ func(*transport.Call) error, c *transport.Call) error {
 		res.EncodeXDR(c.Res)
@@ -22,7 +22,7 @@ func answer(programs []*transport.Program, prog, proc uint32, res xdr.Marshaler)
 	})
 }
 
-// unable makes a procedure of programs fail with an RPC error.
+// unable makes a procedure in programs fail with an RPC error.
 func unable(programs []*transport.Program, prog, proc uint32, err error) []*transport.Program {
 	return withProc(programs, prog, proc, func(func(*transport.Call) error, *transport.Call) error { return err })
 }
@@ -82,8 +82,8 @@ func TestExportsThatAreUnwell(t *testing.T) {
 	}
 }
 
-// A read-only export is named as the only cause, and its space is not reported. The server's ACCESS
-// does not reveal which cause applies.
+// A read-only export is named as the only cause, although ACCESS does not reveal the cause. Free
+// space is not reported.
 func TestReadOnlyExport(t *testing.T) {
 	programs, _ := tree(t, me(), true)
 	full := answer(programs, nfs3.Program, nfs3.ProcFsstat, &nfs3.FsstatRes{Tbytes: 1 << 30, Tfiles: 9})

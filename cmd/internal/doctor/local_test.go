@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// examined returns a checkup of a new tree with these files.
+// examined returns a checkup of a new tree that contains files.
 func examined(t *testing.T, files map[string]string) *checkup {
 	t.Helper()
 	root := t.TempDir()
@@ -131,7 +131,8 @@ func TestLocking(t *testing.T) {
 func device(cu *checkup) Finding  { return checkDevice(context.Background(), cu) }
 func modules(cu *checkup) Finding { return checkModules(context.Background(), cu) }
 
-// roceDevice and roceModules are the checks for a server that answers over RoCE.
+// roceDevice and roceModules run the checks device and modules as for a server that answers over
+// RoCE.
 func roceDevice(cu *checkup) Finding {
 	cu.roce = true
 	return device(cu)

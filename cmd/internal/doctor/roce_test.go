@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// serveRoCE serves programs over RoCE on a port of an address without a TCP listener. The usual
-// port may have one: a server in another package's test may listen on all addresses.
+// serveRoCE serves programs over RoCE on a port of addr where no TCP server listens. At the usual
+// port one may listen: a server in another package's test may use all addresses.
 func serveRoCE(t *testing.T, addr string, programs ...*transport.Program) (port int) {
 	t.Helper()
 	port = machine.Port(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// If TCP is wanted, RDMA problems only warn.
+// If TCP is requested, problems of RDMA are only warnings.
 func TestRepliesOfStartUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply mpa.Frame
@@ -34,7 +34,7 @@ func TestRepliesOfStartUp(t *testing.T) {
 	}
 }
 
-// Only a valid TCP port of the exact version counts.
+// Only an entry for TCP with a valid port and the exact version counts.
 func TestPortsThatRpcbindHas(t *testing.T) {
 	list := []rpcbind.Mapping{{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.UDP, Port: 1}, {Prog: nfs3.Program, Vers: 2, Prot: rpcbind.TCP, Port: 2},
 		{Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP}, {Prog: nfs3.Program, Vers: 3, Prot: rpcbind.TCP, Port: 1 << 16}}

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-var nfsPage nfsclient.DirPage // the first
+var nfsPage nfsclient.DirPage // zero value: the first page of a listing
 
 func me() uint32 { return uint32(os.Geteuid()) }
 
@@ -26,7 +26,7 @@ func TestSquashAndClock(t *testing.T) {
 	programs, _ := tree(t, me()+4242, false)
 	rdma, tcp := serve(t, programs...)
 	part := "belong to"
-	if me() == 0 { // root gets advice for both other servers and ours
+	if me() == 0 { // root gets advice for Linux servers and for ours
 		part = "no_root_squash in exports(5), or nfsrdmad --no-root-squash"
 	}
 	examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true}, true, map[string]wanted{writeCheck: {Warn, part}})
@@ -36,7 +36,8 @@ func TestSquashAndClock(t *testing.T) {
 		now := func() time.Time { return time.Now().Add(skew) }
 		begin := time.Now()
 		r := examine(t, Options{RDMAPort: rdma, TCPPort: tcp, Write: true, Now: now}, true, map[string]wanted{writeCheck: {status, "clock"}})
-		// The check reports the certain part, which is smaller by CREATE's duration.
+		// The check reports the part of the lag that is certain. It is shorter than skew by at most
+		// the time of CREATE.
 		told, took := toldSkew(t, r), time.Since(begin)
 		least := max(skew.Abs()-took, 0).Truncate(time.Second)
 		if told.Abs() < least || told.Abs() > skew.Abs() || told != 0 && (told > 0) != (skew > 0) {
@@ -83,7 +84,7 @@ func TestWritesThatFail(t *testing.T) {
 
 	reads := 0
 	stale := withProc(programs, nfs3.Program, nfs3.ProcWrite, func(old func(*transport.Call) error, c *transport.Call) error {
-		if reads++; reads == 2 { // claims to have written
+		if reads++; reads == 2 { // the second WRITE replies success and writes nothing
 			var a nfs3.WriteArgs
 			a.DecodeXDR(c.Args)
 			(&nfs3.WriteRes{Count: a.Count}).EncodeXDR(c.Res)
@@ -119,11 +120,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if err := old(c); err != nil {
 			return err
 		}
-		return transport.ErrSystem // the file is made, but the client gets an error
+		return transport.ErrSystem // after old, which makes the file: the client gets an error
 	})
 	gone := 0
 	vanished := withProc(programs, nfs3.Program, nfs3.ProcGetattr, func(old func(*transport.Call) error, c *transport.Call) error {
-		if gone++; gone > 1 { // the first one is for the root
+		if gone++; gone > 1 { // the first GETATTR is for the root
 			(&nfs3.GetattrRes{Status: nfs3.ErrStale}).EncodeXDR(c.Res)
 			return nil
 		}
@@ -177,7 +178,7 @@ func TestInterruptedWriteIsRemoved(t *testing.T) {
 	}
 }
 
-// A server that refuses the file has given its reason, and there is nothing to remove.
+// If a server refuses to make the file, the advice depends on the status, and no REMOVE is sent.
 func TestRefusedFiles(t *testing.T) {
 	programs, _ := tree(t, me(), false)
 	removes := 0
@@ -198,7 +199,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// The new file shows its owner and the clocks' difference.
+// The finding depends on the new file's owner and time.
 func TestWhatTheFileTells(t *testing.T) {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	begin := time.Unix(1000, 0)

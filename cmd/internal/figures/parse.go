@@ -28,7 +28,7 @@ type parser struct {
 	set        Set
 	histograms map[string]bool
 	samples    int
-	// Index in the set of each histogram's sample, by name and labels.
+	// at has each histogram's index in the set, by name and labels.
 	at map[string]int
 }
 
@@ -98,7 +98,7 @@ func (p *parser) add(name string, labels map[string]string, value float64) {
 		switch {
 		case part == "_sum":
 			h.Value = value
-		case part == "_count": // the unbounded class, which the text has twice, is the last one
+		case part == "_count": // the same number as in the class +Inf, which ends the histogram
 			h.Classes = append(h.Classes, Class{Calls: value})
 		case len(h.Classes) < maxClasses:
 			if seconds, err := strconv.ParseFloat(end, 64); err == nil && sane(seconds) {
@@ -110,7 +110,8 @@ func (p *parser) add(name string, labels map[string]string, value float64) {
 	p.set[name] = append(p.set[name], Sample{Labels: labels, Value: value})
 }
 
-// sane reports whether sums and differences of such values are numbers too. NaN is not.
+// sane reports whether sums and differences of such values are numbers too. For NaN it returns
+// false.
 func sane(value float64) bool { return math.Abs(value) <= maxValue }
 
 // histogram returns the sample of a histogram, and makes the sample at the histogram's first line.

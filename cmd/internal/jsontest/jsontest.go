@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// A node is a key of the reference. Its parts are the keys of an object; "[]" stands for array
-// elements, "NAME" for any key.
+// A node is a key of the reference. Its parts are the keys of an object; the part "[]" stands for
+// array elements, and "NAME" for any key.
 type node struct {
 	parts map[string]*node
-	same  string // another key that has the parts, if this key has no parts
+	same  string // another key with the same parts, if the reference lists them only there
 }
 
 // at returns the node of a key such as "stats.calls.NAME". With make it makes a missing node;
@@ -46,7 +46,7 @@ var (
 	row     = regexp.MustCompile("(?m)^\\| `([^`]*)` \\|.*?(?:keys as in `([^`]*)` \\|)?$")
 )
 
-// sections returns the page's commands, each with its keys.
+// sections returns the commands in the page json.md, each with its keys.
 func sections(page string) map[string]*node {
 	all := map[string]*node{}
 	places := heading.FindAllStringSubmatchIndex(page, -1)

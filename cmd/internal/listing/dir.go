@@ -17,8 +17,8 @@ import (
 // Batch is how many rows an unsorted listing holds at a time.
 const Batch = 4096
 
-// A row is one line. A sorted listing holds one row for every name in a directory, so a row has no
-// unprinted data.
+// A row is one line. A sorted listing holds one row for every name in a directory, so a row holds
+// only data to print.
 type row struct {
 	name string
 	attr *nfs3.Fattr // nil if only names are needed, or the attributes are unavailable
@@ -45,7 +45,8 @@ type dir struct {
 	top    bool            // an operand
 }
 
-// dir lists a directory, after its name if header is set, and returns its subdirectories for -R.
+// dir lists a directory and returns its subdirectories for -R. With header set, the directory's
+// name comes first.
 func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
 	at := d.fsys.At(d.node.FH, d.path)
 	entries := at.Entries
@@ -107,7 +108,7 @@ func (l *Run) dir(ctx context.Context, d dir, header bool) ([]dir, error) {
 	return l.below(d, rows), err
 }
 
-// level returns the exit status for an unlistable directory.
+// level returns the exit status for a directory that cannot be listed.
 func (l *Run) level(d dir) int {
 	if d.top {
 		return 2
@@ -115,7 +116,7 @@ func (l *Run) level(d dir) int {
 	return 1
 }
 
-// row returns a row with an entry's printed parts.
+// row returns a row with those parts of an entry that are printed.
 func (l *Run) row(d dir, e *nfsclient.DirEntry) *row {
 	r := &row{name: e.Name()}
 	if !l.needsAttr() {
@@ -155,7 +156,7 @@ func (l *Run) dots(ctx context.Context, d dir) []*row {
 	return []*row{{name: ".", attr: &self}, {name: "..", attr: &up}}
 }
 
-// below returns the directories among rows.
+// below returns those rows that are directories to descend into.
 func (l *Run) below(d dir, rows []*row) []dir {
 	var list []dir
 	for _, r := range rows {
@@ -199,7 +200,7 @@ func (l *Run) total(s sum) {
 // linkWindow limits the concurrent READLINK calls.
 const linkWindow = 32
 
-// links fetches the symbolic links' targets among rows, for -l.
+// links fetches the targets of the symbolic links among rows, for -l.
 func (l *Run) links(ctx context.Context, d dir, rows []*row) error {
 	if !l.Long && l.json == nil {
 		return nil

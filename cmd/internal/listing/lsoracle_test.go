@@ -1,4 +1,4 @@
-// The lines of ls compared with ls of coreutils, on local files of the same attributes.
+// The lines of ls compared with coreutils' ls, on local files with the same attributes.
 
 package listing
 
@@ -80,7 +80,8 @@ func lines(t *testing.T, o Options, names []string) string {
 	return out.String()
 }
 
-// TestLinesAreThoseOfLs: names, order, signs, quoting, sizes, times and columns, option by option.
+// TestLinesAreThoseOfLs: names, order, signs, quoting, sizes, times and columns match ls for each
+// option.
 func TestLinesAreThoseOfLs(t *testing.T) {
 	tool, err := exec.LookPath("ls")
 	if err != nil {
@@ -134,7 +135,7 @@ func TestLinesAreThoseOfLs(t *testing.T) {
 	} {
 		names := names
 		if o.Long || o.Numeric {
-			names = names[:len(names)-1] // the target's type is a call to the server
+			names = names[:len(names)-1] // the link: its type needs a call
 		}
 		cmd := exec.Command(tool, append(append(strings.Fields(args), "-d", "--"), names...)...)
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "LC_COLLATE=C", "TIME_STYLE=locale", "QUOTING_STYLE=literal", "COLUMNS=80")

@@ -171,8 +171,8 @@ func (l *Run) longRow(w *widths, r *row, name string) {
 		text.PadLeft(length, w.size), shownTime(l.timeOf(a).Time()), name, l.end)
 }
 
-// shownTime formats a time: with the hour and minute for the last half year, with the year for
-// older and future times.
+// shownTime formats a time: a time in the last half year has hour and minute, an older or future
+// time has the year.
 func shownTime(t time.Time) string {
 	if now := time.Now(); t.After(now) || now.Sub(t) >= halfYear {
 		return t.Format("Jan _2  2006")

@@ -52,7 +52,7 @@ type Run struct {
 	status  int
 	beside  []*row // directories among the operands: the files' columns get the same width
 	owners  *text.Owners
-	json    *text.JSONArray // nil unless asked for
+	json    *text.JSONArray // nil without --json
 }
 
 // New prepares a run that writes to out. As in ls(1), the default format depends on whether out is
@@ -205,7 +205,7 @@ func compareUint(a, b uint64) int {
 	return 0
 }
 
-// timeOf returns the time shown and sorted by.
+// timeOf returns the time that is shown and that -t sorts by.
 func (l *Run) timeOf(a *nfs3.Fattr) nfs3.Time {
 	switch {
 	case l.Atime:

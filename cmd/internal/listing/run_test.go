@@ -49,7 +49,7 @@ func TestNamesAndOrder(t *testing.T) {
 		if err != nil || r.stderr.Len() > 0 {
 			t.Fatalf("%s: %v, %s", name, err, &r.stderr)
 		}
-		if c.want == "" { // the times are this run's: only the order is known
+		if c.want == "" { // files have the time of this run, so only their order is known
 			if len(strings.Fields(got)) != 6 {
 				t.Errorf("%s: %q", name, got)
 			}
@@ -61,7 +61,7 @@ func TestNamesAndOrder(t *testing.T) {
 	}
 }
 
-// TestSizesAreSorted: -S puts the largest first, by all 64 bits, and equal sizes by name.
+// TestSizesAreSorted: -S puts the largest first, comparing all 64 bits, and equal sizes by name.
 func TestSizesAreSorted(t *testing.T) {
 	rows := []*row{{name: "b", attr: &nfs3.Fattr{Size: 7}}, {name: "huge", attr: &nfs3.Fattr{Size: 1<<63 + 1}},
 		{name: "a", attr: &nfs3.Fattr{Size: 7}}, {name: "lost"}, {name: "none", attr: new(nfs3.Fattr)}}

@@ -59,7 +59,8 @@ func TestTypeBits(t *testing.T) {
 	}
 }
 
-// TestStatForm: the default format of a file, a link with its target, and a device.
+// TestStatForm: the default format shows a file, a link with its target, and a device as stat(1)
+// does.
 func TestStatForm(t *testing.T) {
 	r := newRig(t)
 	r.tree()

@@ -46,7 +46,7 @@ type Printer struct {
 	Format *string // the format of -c; nil: the default format
 	owners *text.Owners
 
-	invalid error // error in Format, once met; all other files are skipped
+	invalid error // the first error in Format; Print then skips all later files
 }
 
 // stat(1)'s format, with the handle in place of the birth time, which NFSv3 lacks.

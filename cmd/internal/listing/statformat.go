@@ -1,4 +1,4 @@
-// stat -c's directives.
+// The directives in the format of stat -c.
 
 package listing
 
@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expand writes format with each %[flags][width][.precision]LETTER replaced, then end. An invalid
-// format is written up to the mistake, which is the error. printable is set for output to a user:
-// control characters are then hidden.
+// expand writes format with each %[flags][width][.precision]LETTER replaced, and then end. An
+// invalid format is written up to the mistake, and the error names the mistake. With printable,
+// control characters are hidden.
 func (p *Printer) expand(format string, f *Stat, end string, printable bool) error {
 	var b strings.Builder
 	var failure error

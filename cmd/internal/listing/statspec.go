@@ -17,7 +17,7 @@ type spec struct {
 	precision int // -1 without digits
 }
 
-// specMost limits width and precision, and thereby the output per file.
+// specMost limits width and precision, and so the output for one file.
 const specMost = 1 << 20
 
 // parseSpec takes a spec from format's start.
@@ -127,9 +127,9 @@ func (s spec) pad(before, v string) string {
 const nanoDigits = 9
 
 // epoch formats a time in seconds. The precision is the fraction's digit count; a point without
-// digits means all digits. The width covers seconds and fraction. The text after the fraction is
-// stat(1)'s, which also writes blanks if the seconds are shorter than the width and the whole is
-// longer.
+// digits means all digits. The width covers seconds and fraction. Blanks after the fraction fill
+// the width. Like stat(1), epoch also writes blanks if the seconds are narrower than the width and
+// the whole is wider.
 func (s spec) epoch(sec int64, nsec int) string {
 	whole, places := s, s.precision
 	if whole.point = false; s.point && places < 0 {

@@ -1,4 +1,4 @@
-// The bridge from the libraries' loggers to the log of the programs.
+// Connects the libraries' loggers to the log of the programs.
 
 // Package logto lets the libraries, which log to a slog.Logger, write to the programs' log, logrus.
 package logto
@@ -20,8 +20,8 @@ var Standard = slog.New(&handler{to: logrus.StandardLogger()})
 type handler struct {
 	// Set once.
 	to     *logrus.Logger
-	prefix string      // names of the open groups; empty, or ends in a full stop
-	attrs  []slog.Attr // the attributes of With, already prefixed
+	prefix string      // names of the open groups, with a full stop after each; or ""
+	attrs  []slog.Attr // the attributes added by With, already with their prefix
 }
 
 // Enabled implements slog.Handler.
@@ -81,7 +81,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	next.attrs = slices.Clip(h.attrs)
 	for _, a := range attrs {
-		if h.prefix != "" && a.Key == "" { // members of this group get the prefix
+		if h.prefix != "" && a.Key == "" { // a group without a name: its members get the prefix
 			a = slog.Attr{Key: h.prefix[:len(h.prefix)-1], Value: a.Value}
 		} else {
 			a.Key = h.prefix + a.Key

@@ -1,4 +1,4 @@
-// The libraries' lines in the programs' log: as if written to logrus.
+// The libraries' lines in the programs' log look as if written to logrus.
 
 package logto
 
@@ -23,7 +23,7 @@ var formats = map[string]logrus.Formatter{
 	"JSON": &logrus.JSONFormatter{DisableTimestamp: true},
 }
 
-// values are values logged by the libraries, each under its own key.
+// values has values that libraries log, each under its own key.
 var values = []any{
 	"peer", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 700}, "addr", netip.MustParseAddr("fe80::1%eth0"), "error", errors.New(`no "such" file`),
 	"vers", 3, "as-uid", uint32(65534), "count", uint64(1) << 63, "dir", "/a\x1b b\n", "empty", "", "RDMA", true, "wait", 90 * time.Second, "share", 0.5, "none", nil,
@@ -66,7 +66,7 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestHandler: the rules of slog.Handler.
+// TestHandler: the handler obeys the rules of slog.Handler.
 func TestHandler(t *testing.T) {
 	var out bytes.Buffer
 	slogtest.Run(t, func(t *testing.T) slog.Handler {

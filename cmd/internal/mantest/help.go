@@ -32,7 +32,7 @@ func Help(t *testing.T, root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	words, sentences := 0, 0
 	each(root, func(cmd *cobra.Command) {
-		// its lines grow with the program's name
+		// cobra writes the usage lines of completion, which grow with the program's name
 		cobras := strings.Contains(cmd.CommandPath(), " completion")
 		var out bytes.Buffer
 		cmd.SetOut(&out)
@@ -66,7 +66,7 @@ func Help(t *testing.T, root *cobra.Command) {
 	t.Logf("%s: %.1f words in a sentence", root.Name(), float64(words)/float64(max(sentences, 1)))
 }
 
-// each calls do for a command and all visible commands below it.
+// each calls do for a command and for all visible commands below it.
 func each(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, c := range slices.Clone(cmd.Commands()) {

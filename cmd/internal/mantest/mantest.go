@@ -100,7 +100,7 @@ func Says(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// rendered returns the words of a formatted page. Complaints from groff fail the test.
+// rendered returns the words of a formatted page. The test fails if groff reports a problem.
 func rendered(t *testing.T, page string) []string {
 	t.Helper()
 	var out, complaints bytes.Buffer

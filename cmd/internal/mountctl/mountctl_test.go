@@ -1,4 +1,5 @@
-// Lines of mountinfo, and a process that is asked, waited for, and missed.
+// Lines of mountinfo, and requests to a mount's process: answers, the wait for its end, and its
+// absence.
 
 package mountctl
 
@@ -75,13 +76,13 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// serveOne is a process of a mount by this user.
+// serveOne starts the server for a mount by this user, and returns both.
 func serveOne(t *testing.T) (Mount, *Server) {
 	t.Helper()
 	return serveHeld(t, func(context.Context) (bool, error) { return false, nil })
 }
 
-// serveHeld is serveOne for a mount that the kernel may have still.
+// serveHeld is like serveOne. held answers whether the kernel still has the mount.
 func serveHeld(t *testing.T, held func(context.Context) (bool, error)) (Mount, *Server) {
 	t.Helper()
 	old := runDir
@@ -148,7 +149,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	s.l.SetUnlinkOnClose(false)
 	s.l.Close()
-	c.c.CloseWrite() // the server's end sees the end of the stream, and closes
+	c.c.CloseWrite() // the server reads the end of the stream, and closes its end
 	if err := c.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "may be lost") {
 		t.Errorf("%v", err)
 	}
@@ -183,9 +184,9 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// A waiting peer is notified each time it asks whether all data is written while the kernel still
-// has the mount, and which data was lost. The end itself is the answer as soon as it is known, even
-// if the running request takes longer.
+// A peer that waits for the end gets an answer to each of its requests. While the kernel still has
+// the mount, the answer says whether all data is written, and which data was lost. The end is
+// reported as soon as it is known, even if a request is still running.
 func TestHeld(t *testing.T) {
 	type answer struct {
 		kept bool

@@ -77,7 +77,7 @@ func TestAskedTwice(t *testing.T) {
 	}
 	in := bufio.NewReader(ours)
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "stats") {
-		// so both requests were read
+		// both requests were read before this reply
 		t.Errorf("%q, %v", line, err)
 	}
 	<-entered

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// parts are the roles of the tests' child processes. Each returns its exit status.
+// parts has the roles of the tests' child processes. Each returns its exit status.
 var parts = map[string]func(args []string) int{
 	"facts": func(args []string) int {
 		dir, _ := os.Getwd()
@@ -71,7 +71,7 @@ func parentGroup() int {
 	return group
 }
 
-// terminal returns a standard error for children; it ends when no process has it open.
+// terminal returns a pipe as standard error for children; reading ends when no process has it open.
 func terminal(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -80,15 +80,15 @@ func terminal(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// The mount works once the byte is in the pipe. The process is in no directory's way. It is of its
-// parent's process group, which automount points let through, and then leaves it and the terminal:
-// lines go to the log file from then on.
+// Background returns once the mount works. Its process runs in /, so it keeps no directory busy. It
+// stays in its parent's process group until the mount works, because automount points let that
+// group through. Then it leaves the group and the terminal, and writes to the log file.
 func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	out, stderr := terminal(t)
 	file := filepath.Join(t.TempDir(), "log")
 	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	stderr.Close()
-	said, err := io.ReadAll(out) // until the child has ended or closed it
+	said, err := io.ReadAll(out) // returns when the child has ended or closed its terminal
 	if want := "nfsrdma: nfsrdma in /, with its parent true\n"; err != nil || string(said) != want {
 		t.Errorf("on the terminal %q, %v; want %q", said, err, want)
 	}
@@ -97,7 +97,8 @@ func TestBackgroundReturnsWhenTheMountWorks(t *testing.T) {
 	}
 }
 
-// A background process's crash output is in the log file, or in a file beside its socket.
+// A background process's crash output is in the log file, or without one in a file beside the
+// process's socket.
 func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
@@ -111,7 +112,7 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 			b, _ := os.ReadFile(f.kept)
 			return strings.Contains(string(b), "panic: a fault of ours\n\ngoroutine ")
 		}
-		for range 3000 { // the process lets go of the terminal before it dies
+		for range 3000 { // waits: the process releases the terminal before it dies
 			if said() {
 				break
 			}
@@ -123,7 +124,7 @@ func TestFaultInTheBackgroundIsKept(t *testing.T) {
 	}
 }
 
-// The crash log is kept across processes, and truncated when it is too long.
+// The crash log is kept by later processes, and truncated when it is too long.
 func TestLastWordsAreBounded(t *testing.T) {
 	dir, real := t.TempDir(), ownDir
 	ownDir = func() (string, error) { return dir, nil }
@@ -140,7 +141,7 @@ func TestLastWordsAreBounded(t *testing.T) {
 	}
 }
 
-// A mount that fails before it works gives its exit status, its own line and no other.
+// A mount that fails before it works ends with its exit status, and prints only its own line.
 func TestBackgroundGivesTheExitStatus(t *testing.T) {
 	for part, want := range map[string]string{"fails": "", "leaves": "exit status 0", "dies": "signal: killed"} {
 		out, stderr := terminal(t)
@@ -159,7 +160,8 @@ func TestBackgroundGivesTheExitStatus(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the process too, by a signal that it can act upon, and it is waited for.
+// Ctrl-C also ends the background process, with a signal that this process can handle, and
+// Background waits for its end.
 func TestInterruptedBackground(t *testing.T) {
 	out, stderr := terminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +190,7 @@ func TestLogAfterTheReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	must.Succeed(t, Background(t.Context(), []string{"facts", file}, stderr))
 	for {
-		// Background has released our child, and there may be children of other tests
+		// Background has released our child, and other tests may have children, so wait for all
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			break
 		}

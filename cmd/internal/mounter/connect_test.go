@@ -19,7 +19,7 @@ type told []string
 
 func (l *told) add(line string) { *l = append(*l, line) }
 
-// tried ends the test at a further attempt.
+// tried returns a callback that ends the test if an attempt is repeated.
 func tried(t *testing.T) func(error) {
 	return func(err error) { t.Fatalf("tried again after %v", err) }
 }
@@ -35,7 +35,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-// If retry= has passed before the next attempt, there is none.
+// If the time of retry= is over before the next attempt, no further attempt is made.
 func TestRetryIsOver(t *testing.T) {
 	r := requestOf(t, "tcp", target(nfsclient.TCP, closedPort(t)))
 	r.Options.Retry = firstRetryWait / 2
@@ -122,8 +122,8 @@ func TestAutoTakesTCPAfterRDMA(t *testing.T) {
 	}
 }
 
-// With proto=auto and neither transport, the line has both reasons; the server counts as possibly
-// starting later.
+// With proto=auto and neither transport, the line has both reasons, and the mount is retried,
+// because the server may start later.
 func TestAutoWithoutAServer(t *testing.T) {
 	addr := closedPort(t)
 	r := requestOf(t, "proto=auto", target(nfsclient.RDMA, addr), target(nfsclient.TCP, addr))
@@ -135,7 +135,7 @@ func TestAutoWithoutAServer(t *testing.T) {
 	}
 }
 
-// The first transport that works is taken, and the second is not tried.
+// The first transport that works is used, and the second is not tried.
 func TestAutoTakesTheFirst(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")), target(nfsclient.RDMA, closedPort(t)))
 	var lines told
@@ -147,7 +147,7 @@ func TestAutoTakesTheFirst(t *testing.T) {
 	}
 }
 
-// After the end of the context, that is the error, whichever transport was tried.
+// When the context ends, its error is returned, whichever transport was tried.
 func TestInterruptedAttempt(t *testing.T) {
 	r := requestOf(t, "proto=auto", target(nfsclient.TCP, closedPort(t)), target(nfsclient.TCP, serveOn(t, "127.0.0.1:0")))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

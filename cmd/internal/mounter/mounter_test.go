@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// request returns a Request of these options.
+// request returns a Request with the given options.
 func request(t *testing.T, options string) *Request {
 	t.Helper()
 	o, err := mountopt.Parse([]string{options}, false)
@@ -32,7 +32,7 @@ func request(t *testing.T, options string) *Request {
 	return r
 }
 
-// How long a server is waited for: as retry= says, else by how the mount was asked for.
+// The time to wait for a server is that of retry=, or else depends on the caller and on bg.
 func TestRetry(t *testing.T) {
 	for _, c := range []struct {
 		options string
@@ -49,7 +49,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// The options of a mount reach fusefs, and no others.
+// Exactly the options given for a mount reach fusefs.
 func TestFUSEOptions(t *testing.T) {
 	lines := 0
 	f := request(t, "ro,softerr,nocto,lookupcache=pos,memory=64M,uid=7,gid=8,noatime,nosuid,actimeo=5,nordirplus,default_permissions").fuseOptions(func(string) { lines++ })
@@ -95,7 +95,7 @@ func TestFUSEOptions(t *testing.T) {
 	}
 }
 
-// Possible mount points, and one line about impossible ones.
+// Usable mount points are accepted; others give one line.
 func TestCheckPoint(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -131,7 +131,7 @@ func TestUserAllowOther(t *testing.T) {
 	}
 }
 
-// fusermount3's message becomes an error known to the callers.
+// fusermount3's messages become errors that callers recognize.
 func TestFusermount(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -153,7 +153,7 @@ func TestFusermount(t *testing.T) {
 	}
 }
 
-// Unmounting something else than a mount fails with one line that has the name as typed.
+// Unmounting a directory without a mount fails with one line that has the name as typed.
 func TestUnmountOfNothing(t *testing.T) {
 	var notes bytes.Buffer
 	err := Unmount(t.Context(), t.TempDir()+"/none", false, &notes)
@@ -162,7 +162,8 @@ func TestUnmountOfNothing(t *testing.T) {
 	}
 }
 
-// A log file gets each line with its time from the start, or is an error of the flag.
+// From its start a log file gets each line with its time. A file that cannot be opened is an error
+// of the flag.
 func TestLogFile(t *testing.T) {
 	var terminal bytes.Buffer
 	file := filepath.Join(t.TempDir(), "log")
@@ -187,7 +188,7 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
-// Why RDMA was not taken stands in brackets, without the name again.
+// rdmaReason returns the reason in brackets, without the server's name.
 func TestWhy(t *testing.T) {
 	r := request(t, "proto=auto")
 	if got := r.rdmaReason(errors.New("server:/export: connection refused")); got != " (RDMA: connection refused)" || r.rdmaReason(nil) != "" {

@@ -1,4 +1,4 @@
-// Mount points that are in use or below a dead mount, and the requirements of a user's mount.
+// Mount points that are in use or below a dead mount, and the requirements of mounts by users.
 
 package mounter
 
@@ -56,7 +56,7 @@ func TestCheckPointOnAnotherMount(t *testing.T) {
 	}
 }
 
-// Links that lead nowhere, or round in circles, are errors of the name that was typed.
+// Links to missing targets and loops of links are errors that have the name as typed.
 func TestCheckPointOfLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must.Succeed(t, os.Symlink("nowhere", "dangling"))
@@ -77,7 +77,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	t.Cleanup(func() { fuseConf = was })
 	fuseConf = filepath.Join(t.TempDir(), "fuse.conf")
 	r := request(t, "allow_other")
-	r.Dir = t.TempDir() // root's
+	r.Dir = t.TempDir() // this directory belongs to root
 	bin := t.TempDir()
 	must.Succeed(t, os.Chmod(filepath.Dir(bin), 0o755)) //nolint:gosec // the other user looks into it
 	t.Setenv("PATH", bin)
@@ -94,7 +94,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 		})
 	}
 	missing()
-	t.Setenv("PATH", "") // as helpers of mount(8) have it
+	t.Setenv("PATH", "") // helpers of mount(8) have no PATH
 	missing()
 	must.Succeed(t, os.WriteFile(filepath.Join(helperDir, "fusermount3"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // likewise
 	if got, err := fuseHelper(); err != nil || got != filepath.Join(helperDir, "fusermount3") {
@@ -102,7 +102,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	}
 	must.Succeed(t, os.Remove(filepath.Join(helperDir, "fusermount3")))
 	t.Setenv("PATH", bin)
-	must.Succeed(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is looked for, as a program
+	must.Succeed(t, os.WriteFile(filepath.Join(bin, "fusermount"), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // is run
 	st, err := os.Stat("/dev/fuse")
 	if err != nil {
 		machine.Skip(t, "needs /dev/fuse")
@@ -123,7 +123,7 @@ func TestWhatAUserNeedsToMount(t *testing.T) {
 	}
 }
 
-// A user's mount is private, and lacks the options that FUSE removes.
+// A mount by a user is private, and lacks the options that FUSE removes.
 func TestOptionsOfAUsersMount(t *testing.T) {
 	machine.AsUser(t, 4242, func() {
 		f := request(t, "noexec").fuseOptions(nil)
@@ -143,7 +143,7 @@ func TestOptionsOfAUsersMount(t *testing.T) {
 	}
 }
 
-// A directory is unmounted, and the kernel's error stays one that callers know.
+// Detach unmounts a directory, and returns the kernel's error so that callers recognize it.
 func TestDetach(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/detach")
 	release := holdOpen(t, m.dir)

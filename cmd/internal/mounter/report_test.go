@@ -28,8 +28,8 @@ func serveIWARP(t *testing.T, crc rnic.CRCMode) net.Addr {
 	return l.Addr()
 }
 
-// TestOptionsWithoutEffectAreSaid: each connection option without effect causes one line, other
-// options none. The list of mounts shows the effective values.
+// TestOptionsWithoutEffectAreSaid: each connection option without effect causes one line; other
+// options cause none. The list of mounts shows the effective values.
 func TestOptionsWithoutEffectAreSaid(t *testing.T) {
 	insists, lets := serveIWARP(t, rnic.CRCOn), serveIWARP(t, rnic.CRCAuto)
 	tcp := serveOn(t, "127.0.0.1:0")
@@ -117,15 +117,15 @@ func TestSizesThatTheServerDoesNotTakeAreSaid(t *testing.T) {
 	}
 }
 
-// TestListedSecurity: the list of mounts shows the flavor and the protection in use, not the given
-// ones.
+// TestListedSecurity: the list of mounts shows the flavor and the protection in use, not those in
+// the options.
 func TestListedSecurity(t *testing.T) {
 	for _, c := range []struct{ given, sec, xprtsec, want string }{
 		{"", "sys", "none", "proto=tcp"},
 		{"sec=sys,soft", "sys", "none", "proto=tcp,sec=sys,soft"},
 		{"sec=krb5:krb5p,xprtsec=tls,soft", "krb5p", "tls", "proto=tcp,sec=krb5p,xprtsec=tls,soft"},
 		{"", "krb5", "none", "proto=tcp,sec=krb5"},
-		{"xprtsec=tls", "sys", "none", "proto=tcp,xprtsec=tls"}, // there is no connection now
+		{"xprtsec=tls", "sys", "none", "proto=tcp,xprtsec=tls"}, // without a connection now
 	} {
 		r := Report{Options: c.given, Stats: fusefs.Stats{Sec: c.sec, Connections: []transport.LinkFigures{{Transport: "tcp", Xprtsec: c.xprtsec}}}}
 		if got := r.ListOptions(); got != c.want {

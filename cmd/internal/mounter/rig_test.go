@@ -1,5 +1,5 @@
-// The rig of the mounts' tests: a server in memory, children of this program, and mounts of FUSE
-// that a test answers for itself.
+// The rig for tests of mounts: a server in memory, children of this program, and FUSE mounts whose
+// requests the test answers.
 
 package mounter
 
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(part(os.Args[2:]))
 }
 
-// says fails unless err is one line that begins with the name as typed and contains all words.
+// says fails unless err is one line that begins with name and contains all words.
 func says(t testing.TB, err error, name string, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -69,8 +69,8 @@ func serveOn(t *testing.T, addr string) net.Addr {
 	return l.Addr()
 }
 
-// serveMemory exports memory as /mem, with root's directory of a mode, until the test ends. Root is
-// squashed.
+// serveMemory exports memory as /mem until the test ends. Its root directory belongs to root and
+// has the given mode. Root is squashed.
 func serveMemory(t *testing.T, mode uint32, serve func(*transport.Server)) {
 	t.Helper()
 	serveTree(t, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{Mode: mode})}, serve)
@@ -93,19 +93,19 @@ func serveTree(t *testing.T, x nfsserver.Export, serve func(*transport.Server)) 
 	})
 }
 
-// closedPort returns an address of loopback where nothing listens, and that nothing else takes.
+// closedPort returns an address on loopback where nothing listens, and that no other test takes.
 func closedPort(t *testing.T) *net.TCPAddr {
 	t.Helper()
 	return &net.TCPAddr{IP: net.IPv4(127, 83, 20, 49), Port: machine.Port(t)}
 }
 
-// target returns a way to the export /mem at an address.
+// target returns a Target for the export /mem at an address.
 func target(by nfsclient.Transport, addr net.Addr) nfsclient.Target {
 	a := addr.(*net.TCPAddr)
 	return nfsclient.Target{Transport: by, TransportSet: true, Host: a.IP.String(), Port: a.Port, Path: "/mem"}
 }
 
-// requestOf returns a Request that goes to these targets.
+// requestOf returns a Request with the given options and targets.
 func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Request {
 	t.Helper()
 	r := request(t, options)
@@ -113,7 +113,7 @@ func requestOf(t *testing.T, options string, targets ...nfsclient.Target) *Reque
 	return r
 }
 
-// requestFlags are the command line's defaults.
+// requestFlags has the command line's defaults.
 var requestFlags = session.Flags{NConnect: 1, CRC: "on", ConnectTimeout: time.Minute}
 
 // newSession returns a session with the command line's defaults.
@@ -123,12 +123,12 @@ func newSession(t *testing.T) *session.Session {
 	return s
 }
 
-// A fuseMount is a mount of FUSE without a file system: a test is its process.
+// A fuseMount is a FUSE mount without a file system: the test acts as its process.
 type fuseMount struct {
 	dir  string
 	fd   int
-	once sync.Once     // guards closing fd
-	gone chan struct{} // closed when the kernel has released it
+	once sync.Once     // closes fd once
+	gone chan struct{} // closed when the kernel has released the mount
 }
 
 // openFUSE returns a connection to the kernel, or skips the test.
@@ -142,7 +142,7 @@ func openFUSE(t *testing.T) (fd int) {
 	return fd
 }
 
-// mountFUSE mounts on a new directory. The type is our mounts' or another one.
+// mountFUSE makes a mount on a new directory. fstype is the type of our mounts, or another one.
 func mountFUSE(t *testing.T, fstype, source string) *fuseMount {
 	t.Helper()
 	fd := openFUSE(t)
@@ -165,13 +165,14 @@ func (m *fuseMount) drain() {
 	for {
 		_, err := unix.Read(m.fd, buf)
 		if err != nil && err != unix.EINTR && err != unix.ENOENT {
-			// ENOENT: the request was taken back
+			// ENOENT: the kernel has withdrawn the request
 			return
 		}
 	}
 }
 
-// serving makes a test answer for the mount, like its process. The caller closes the server.
+// serving makes the test answer requests about the mount, as its process would. The caller closes
+// the server.
 func (m *fuseMount) serving(t *testing.T, figures any) *mountctl.Server {
 	t.Helper()
 	at, ok, err := mountctl.At(m.dir)
@@ -199,7 +200,7 @@ func mounted(t *testing.T, dir string) bool {
 	return ok
 }
 
-// holdOpen keeps a directory in use, with no request to the process of its mount.
+// holdOpen keeps a directory in use, without a request to its mount's process.
 func holdOpen(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -1,4 +1,5 @@
-// A mount from start to end: written data arrives, and each way to end it leaves nothing.
+// A mount from start to end: written data arrives, and nothing is left, whichever way the mount
+// ends.
 
 package mounter
 
@@ -58,7 +59,7 @@ func serveMount(args []string) int {
 type process struct {
 	cmd    *exec.Cmd
 	stdout io.ReadCloser
-	stderr bytes.Buffer // whole once it has ended
+	stderr bytes.Buffer // complete once the process has ended
 }
 
 // startMount starts the process of a mount and returns when it has reported, or ended.
@@ -84,7 +85,7 @@ func startMount(t *testing.T, spec, dir, options string) (p *process, ready bool
 	return p, err == nil && string(line) == "ready\n"
 }
 
-// status waits for the end, and is the exit status.
+// status waits for the process to end, and returns its exit status.
 func (p *process) status(t *testing.T) int {
 	t.Helper()
 	var exit *exec.ExitError
@@ -94,7 +95,7 @@ func (p *process) status(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// newMount mounts an export in memory. away sees the same files without the mount.
+// newMount mounts an export in memory. onRetry sees the same files without the mount.
 func newMount(t *testing.T, options string) (p *process, dir string, onRetry *nfsclient.FS) {
 	t.Helper()
 	syscall.Close(openFUSE(t)) // or the test is skipped
@@ -112,8 +113,8 @@ func newMount(t *testing.T, options string) (p *process, dir string, onRetry *nf
 	return p, dir, onRetry
 }
 
-// When umount returns, written data is on the server, and the process ends with status 0. It has
-// returned figures before.
+// When umount returns, written data is on the server, and the process ends with status 0. Until
+// then, it answers requests for figures.
 func TestMountFromBeginningToEnd(t *testing.T) {
 	p, dir, onRetry := newMount(t, "tcp")
 	m, err := mountctl.Find(dir)
@@ -143,8 +144,7 @@ func TestMountFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// SIGTERM, and the end of the terminal, unmount: nothing is left of the mount, and that is no
-// error.
+// SIGTERM and the end of the terminal unmount: nothing is left of the mount, and the status is 0.
 func TestSignalsEndTheMount(t *testing.T) {
 	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 	machine.HeedSignals(signals...)
@@ -161,7 +161,8 @@ func TestSignalsEndTheMount(t *testing.T) {
 	}
 }
 
-// A mount in use at the signal is detached: written data is on the server, and one line reports it.
+// A mount that is in use when the signal arrives is detached. Written data is on the server, and
+// one line reports the detached mount.
 func TestSignalWhileInUse(t *testing.T) {
 	p, dir, onRetry := newMount(t, "tcp")
 	f, err := os.Create(filepath.Join(dir, "f"))
@@ -223,8 +224,8 @@ func TestMountThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// With bg the mount is reported before the server exists; a signal ends it, and all lines are only
-// in the log.
+// With bg, Background returns before the server exists. A signal ends the mount, and all lines are
+// only in the log.
 func TestBackgroundMountWaits(t *testing.T) {
 	syscall.Close(openFUSE(t)) // or the test is skipped
 	dir, err := mountctl.Resolve(t.TempDir())

@@ -21,7 +21,7 @@ func TestUnmountGivesTheResultOfTheProcess(t *testing.T) {
 		s := m.serving(t, struct{}{})
 		finished := make(chan struct{})
 		go func() {
-			<-m.gone // as the process does: it writes back, and then reports
+			<-m.gone // like a mount's process, which first writes back and then reports
 			s.Close(result)
 			close(finished)
 		}()
@@ -39,7 +39,7 @@ func TestUnmountGivesTheResultOfTheProcess(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the wait, not the unmount.
+// Ctrl-C ends the wait, but the unmount continues.
 func TestInterruptedUnmount(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/interrupted")
 	s := m.serving(t, struct{}{})
@@ -51,7 +51,7 @@ func TestInterruptedUnmount(t *testing.T) {
 	}
 }
 
-// A killed process's mount is cleared, and the note mentions possible data loss.
+// The mount of a killed process is removed, and the note mentions possible data loss.
 func TestUnmountClearsWhatIsLeft(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/killed")
 	m.kill()
@@ -65,7 +65,7 @@ func TestUnmountClearsWhatIsLeft(t *testing.T) {
 	says(t, Unmount(t.Context(), m.dir, false, &notes), m.dir, "not mounted")
 }
 
-// The source names a mount as well as its directory does.
+// A mount can be unmounted by its source as well as by its directory.
 func TestUnmountBySource(t *testing.T) {
 	source := "srv:" + t.TempDir()
 	m := mountFUSE(t, "fuse.nfsrdma", source)
@@ -76,10 +76,11 @@ func TestUnmountBySource(t *testing.T) {
 	}
 }
 
-// A process that takes the connection and gives no figures is on its way out: it is not waited for.
+// A process that accepts the connection and returns no figures is about to end: Unmount does not
+// wait for it.
 func TestUnmountDoesNotWaitForAProcessThatDoesNotAnswer(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:/mute")
-	s := m.serving(t, func() {}) // it has no JSON form, so the connection ends
+	s := m.serving(t, func() {}) // a func has no JSON form, so the server closes the connection
 	defer s.Close(errors.New("nobody listens"))
 	var notes bytes.Buffer
 	if err := Unmount(t.Context(), m.dir, false, &notes); err != nil || mounted(t, m.dir) || !bytes.Contains(notes.Bytes(), []byte("was gone already")) {
@@ -120,7 +121,7 @@ func TestUnmountOfOneOfTwo(t *testing.T) {
 	second := t.TempDir()
 	must.Succeed(t, unix.Mount(m.dir, second, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(second, unix.MNT_DETACH) })
-	// the lines about a slow process depend on this machine
+	// stderr is dropped, because lines about a slow process depend on this machine
 	err := Unmount(t.Context(), m.dir, false, io.Discard)
 	var held *HeldError
 	if !errors.As(err, &held) || held.Dir != second {
@@ -150,7 +151,7 @@ func TestUnmountLeavesOtherMounts(t *testing.T) {
 	}
 }
 
-// A covered mount is not unmounted: the directory shows the other one.
+// A covered mount is not unmounted, because its directory shows the mount above it.
 func TestUnmountBelowAnotherMount(t *testing.T) {
 	m := mountFUSE(t, "fuse.nfsrdma", "srv:"+t.TempDir())
 	m.kill()

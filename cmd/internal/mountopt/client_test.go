@@ -1,4 +1,4 @@
-// The result of options: defaults, several lists, cache times, and the connection.
+// The values that options give: defaults, several lists, cache times, and the connection.
 
 package mountopt
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// mustParse returns the options of some lists.
+// mustParse returns the options in the given lists.
 func mustParse(t *testing.T, lists ...string) *Options {
 	t.Helper()
 	o, err := Parse(lists, false)
@@ -46,11 +46,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestLists: each -o continues the one before, and a quote ends in its own.
+// TestLists: each -o continues the list before it, and a quote must end in its own -o.
 func TestLists(t *testing.T) {
 	for _, c := range []struct {
 		lists []string
-		want  string // as formatted; or the beginning of an error
+		want  string // the formatted options, or the beginning of an error
 	}{
 		{[]string{"ro", "rw"}, formatted(defaults())},
 		{[]string{"rw", "ro"}, formatted(defaults()) + ",ro"},
@@ -95,8 +95,8 @@ func TestSloppy(t *testing.T) {
 	}
 }
 
-// attrTimes computes the attribute-cache times as in the help text: given times, otherwise the
-// defaults, adjusted to the given ones.
+// attrTimes computes the attribute-cache times as the help text describes: given times, and
+// defaults adjusted to the given times.
 func attrTimes(given map[string]int) (times [4]int, ok bool) {
 	all, every := given["actimeo"]
 	names := [4]string{"acregmin", "acregmax", "acdirmin", "acdirmax"}
@@ -128,7 +128,7 @@ func attrTimes(given map[string]int) (times [4]int, ok bool) {
 	return times, true
 }
 
-// TestAttributeTimes: random times, in random order, against the plain reading.
+// TestAttributeTimes: random times, in random order, have the result that attrTimes computes.
 func TestAttributeTimes(t *testing.T) {
 	names := []string{"acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo"}
 	for seed := range uint64(5000) {
@@ -211,7 +211,8 @@ func TestClientFields(t *testing.T) {
 	}
 }
 
-// TestTransportsOfTheSource: a URL over TCP is over TCP, and leaves no room for others.
+// TestTransportsOfTheSource: a URL selects its transport, and contradicts options that select
+// another.
 func TestTransportsOfTheSource(t *testing.T) {
 	for _, c := range []struct{ spec, list, want string }{
 		{"nfs://h/x", "", "tcp"},
@@ -242,7 +243,7 @@ func TestTransportsOfTheSource(t *testing.T) {
 	}
 }
 
-// TestRows: old names are in no text, and an option stands in one row.
+// TestRows: no row has an old name, and each option is in one row.
 func TestRows(t *testing.T) {
 	seen := map[string]int{}
 	for _, r := range Rows() {

@@ -74,14 +74,14 @@ func wantSame(t *testing.T, from, list string, o *Options) {
 		t.Fatalf("%q was accepted, %q is not: %v", from, list, err)
 	}
 	want := *o
-	want.Warning, got.Warning = "", "" // of how it was written
+	want.Warning, got.Warning = "", "" // depends on how the list was written
 	if *got != want {
 		t.Fatalf("%q is %+v\nand %q is %+v", from, want, list, *got)
 	}
 }
 
-// FuzzParse: a list is one clear error, or gives the same options after formatting them, and with
-// foreign options added.
+// FuzzParse: a list gives one clear error, or options that stay the same when they are formatted
+// again, or when foreign options are added.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "proto=tcp,port=77", "rdma=roce,soft,timeo=15,retrans=0", "noac,sync", "actimeo=5,acdirmax=5", "acregmin=100", `context="a:b:c,d",fscontext=e`,
 		"nolock,local_lock=all", "user,exec,suid", "ro,rw,defaults", "uid=0,gid=4294967294", "memory=2G,rsize=1,wsize=99999999", "provider=iwarp", "mounthost=[::1]", `x-a="b,c",bg,retry=3`, "sloppy,zzz",
@@ -161,8 +161,8 @@ func replaces(word string) bool {
 	return false
 }
 
-// TestOrderMattersForMountOptionsOnly: options of nfs(5) mean the same in each order, or are an
-// error in each. Their order does not affect mount(8) options.
+// TestOrderMattersForMountOptionsOnly: options of nfs(5) have the same meaning in every order, or
+// are an error in every order. They do not change the effect of mount(8) options.
 func TestOrderMattersForMountOptionsOnly(t *testing.T) {
 	accepted := 0
 	for seed := range uint64(20000) {
@@ -203,7 +203,7 @@ func TestTheLastOfMountCounts(t *testing.T) {
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var list []string
-		is := map[string]bool{} // the result: ro, nosuid, nodev, noexec
+		is := map[string]bool{} // the resulting flags: ro, nosuid, nodev, noexec
 		for range r.IntN(7) {
 			word := words[r.IntN(len(words))]
 			list = append(list, word)

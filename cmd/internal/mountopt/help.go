@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// names lists the options with an effect, in the order of the help text.
+// names lists the options that have an effect, in the order of the help text.
 func names() (list []string) {
 	for _, x := range options {
 		if x.kind == implemented {
@@ -44,7 +44,7 @@ type Treatment = kind
 
 // The treatments.
 const (
-	Works   = implemented // as its help says
+	Works   = implemented // has the effect that its help describes
 	Same    = same        // an alias of another option, or the default
 	Ignored = ignored     // without effect; the help says why
 	Refused = refused     // an error

@@ -28,7 +28,7 @@ var securityMistakes = map[string]string{
 	"sec=none":                   "option sec=none: must be sys, krb5, krb5i or krb5p, or several with colons between them",
 }
 
-// An error is one line that names the option as typed and the accepted values.
+// A mistake gives one line that names the option as typed and the accepted values.
 func TestMistakes(t *testing.T) {
 	for in, want := range map[string]string{
 		"sofft":                     `unknown option "sofft": did you mean soft?`,
@@ -113,7 +113,7 @@ func wantMistake(t *testing.T, list, want string) {
 	}
 }
 
-// TestMistakesOfValues: quotes, and the edges of numbers and words.
+// TestMistakesOfValues: quotes, and values just outside the limits, give errors.
 func TestMistakesOfValues(t *testing.T) {
 	for in, want := range map[string]string{
 		`comment=5"disk,nosuid`:            `option comment=5"disk,nosuid: the quote is not closed`,

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/similar"
 )
 
-// A given is an option as written.
+// A given is one option as the user has written it.
 type given struct{ name, value, text string }
 
-// A parser remembers the options seen, to find contradictions.
+// A parser remembers the options seen, so it finds contradictions.
 type parser struct {
 	o    *Options
 	seen map[string]given // options by group, except options that replace one another
@@ -107,7 +107,7 @@ func (p *parser) add(text string, sloppy bool) error {
 	return nil
 }
 
-// contradicts returns an error if an earlier option of the same group differs.
+// contradicts returns an error if an earlier option in opt's group has another meaning.
 func (p *parser) contradicts(opt *option, w given) error {
 	group := opt.group
 	if w.text == "rdma" {
@@ -135,7 +135,7 @@ func equivalent(a, b given) bool {
 		case w.name == "v3":
 			return "3"
 		case w.name == "proto":
-			// tcp6 is tcp here: the server's address decides the address family
+			// "tcp6" means the same as "tcp": the server's address decides the address family
 			return strings.TrimSuffix(w.value, "6")
 		case w.name == "lookupcache" && w.value == "positive":
 			return "pos"

@@ -21,10 +21,10 @@ import (
 
 func unchanged(*Options) {}
 
-// sec returns the effect of the option sec.
+// sec returns a function that sets the security flavors.
 func sec(list string) func(*Options) { return func(o *Options) { o.Security.Sec = list } }
 
-// security has the options of TLS and Kerberos.
+// security has the options of TLS and Kerberos, each with its effect.
 var security = map[string]func(*Options){
 	"sec=krb5": sec("krb5"), "sec=krb5p:krb5i": sec("krb5p:krb5i"), "sec=krb5:sys:krb5": sec("krb5:sys"), "rootcred=keytab": unchanged,
 	"keytab=/etc/k": func(o *Options) { o.Security.Keytab = "/etc/k" }, "rootcred=ccache": func(o *Options) { o.Security.RootCache = true },
@@ -46,7 +46,7 @@ var security = map[string]func(*Options){
 	},
 }
 
-// edge has limits of values, synonyms, and the order of options.
+// edge has values at limits, synonyms, and orders of options, each with its effect.
 var edge = map[string]func(*Options){
 	"ro,nosuid,nodev,noexec,defaults": func(o *Options) { o.ReadOnly, o.NoSuid, o.NoDev, o.NoExec = true, true, true, true },
 	"defaults,ro":                     func(o *Options) { o.ReadOnly = true },
@@ -185,7 +185,7 @@ func TestClientOptions(t *testing.T) {
 	}
 }
 
-// TestOwner: a mount as another user lacks the mounting user's groups.
+// TestOwner: a mount as another user does not have the groups of the user who mounts.
 func TestOwner(t *testing.T) {
 	me := transport.Cred{UID: 5, GID: 6, GIDs: []uint32{7, 8}}
 	for in, want := range map[string]transport.Cred{
@@ -294,8 +294,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Each option that is accepted or refused by name is in the help text, which the manual pages have,
-// and no other.
+// Each accepted or refused option is in the help text, which the manual pages contain, and the help
+// text has no other option.
 func TestEachOptionIsDocumented(t *testing.T) {
 	words := strings.Fields(Help())
 	documented := make(map[string]int)
@@ -312,7 +312,7 @@ func TestEachOptionIsDocumented(t *testing.T) {
 	}
 }
 
-// Each option of nfs(5) and mount(8) is in the table: implemented, ignored with a reason, or
+// Each option in nfs(5) and mount(8) is in the table: implemented, ignored with a reason, or
 // refused with an alternative.
 func TestOptionsOfTheManualPages(t *testing.T) {
 	text, err := os.ReadFile("testdata/options")
@@ -351,7 +351,8 @@ func TestOptionsOfTheManualPages(t *testing.T) {
 	}
 }
 
-// The mounts in the documents work: the options in each command line and fstab line are accepted.
+// The mounts in the documents work, because Parse accepts the options in each command line and
+// fstab line.
 func TestOptionsOfTheDocuments(t *testing.T) {
 	lists := 0
 	docs, err := filepath.Glob("../../../docs/*.md")

@@ -17,13 +17,13 @@ import (
 
 // A Source is the directory to mount.
 type Source struct {
-	// Targets are the addresses to try, in order: two with proto=auto.
+	// Targets are the addresses to try, in order; proto=auto has two.
 	Targets []nfsclient.Target
 	// Name is SERVER:/export, as shown in /proc/mounts.
 	Name string
 }
 
-// Source parses the mount source and applies the options port and proto.
+// Source parses the mount source and applies the options port and proto to it.
 func (o *Options) Source(spec string) (Source, error) {
 	t, err := nfsclient.ParseTarget(spec)
 	if errors.Is(err, nfsclient.ErrNotRemote) {

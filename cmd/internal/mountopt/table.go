@@ -24,7 +24,7 @@ type kind uint8
 
 // The kinds.
 const (
-	implemented kind = iota // works as help says
+	implemented kind = iota // has the effect that help describes
 	same                    // an alias of other options, or the default
 	ignored                 // accepted without effect; help says why
 	refused                 // an error with the text of help, which names an alternative
@@ -142,7 +142,7 @@ var options = []option{
 	{ignored, "diratime", "", "+diratime", nil, "accepted: times of access are the server's in any case"},
 	{ignored, "defaults", "", "+defaults", nil, "accepted: as for mount(8), other options of the list count before and after it"},
 
-	// Options in fstab for mount(8), systemd and others, which do not concern the mount.
+	// Options in fstab for mount(8), systemd and other programs. They do not concern the mount.
 	{same, "user", "[NAME]", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
 	{same, "users", "", "+user", asUser, "nosuid, nodev and noexec, unless a later option reverts them"},
 	{same, "owner", "", "+user", func(o *Options, _ string) error { o.NoSuid, o.NoDev = true, true; return nil }, "nosuid and nodev, likewise"},
@@ -294,7 +294,8 @@ func setRootCred(o *Options, v string) error {
 	return oneOf("keytab", "ccache")(o, v)
 }
 
-// file is text for the absolute path of a file: the mount's process has another working directory.
+// file is like text, for a file. It requires an absolute path, because the mount's process has
+// another working directory.
 func file(of func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v != "" && !strings.HasPrefix(v, "/") {
@@ -304,7 +305,7 @@ func file(of func(*Options) *string) func(*Options, string) error {
 	}
 }
 
-// text stores a value. Quotes around one with a comma are gone already.
+// text stores a value. splitList has already removed the quotes around a value with a comma.
 func text(of func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		switch {
@@ -358,7 +359,7 @@ func number(least, most int, set func(*Options, int)) func(*Options, string) err
 	return numberOf("a number", least, most, set)
 }
 
-// numberOf is number with a unit for the error message.
+// numberOf is like number, with a unit for the error message.
 func numberOf(unit string, least, most int, set func(*Options, int)) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 31)

@@ -1,4 +1,4 @@
-// A file system with one file, served from memory: the cost of FUSE alone.
+// A file system with one file, served from memory. It shows the cost of FUSE alone.
 
 package mountpeer
 
@@ -12,7 +12,7 @@ import (
 // NullFile is the file's name.
 const NullFile = "data"
 
-// Nodes of the null file system.
+// Node numbers in the null file system.
 const (
 	nullRoot = 1
 	nullNode = 2
@@ -45,7 +45,7 @@ func (f *nullFS) attr(node uint64, out *fuse.Attr) {
 	out.Mode, out.Size = unix.S_IFREG|0o666, f.size
 }
 
-// Lookup finds the only name.
+// Lookup finds the file system's only name.
 func (f *nullFS) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if name != NullFile {
 		return fuse.ENOENT

@@ -1,4 +1,4 @@
-// The null file system as the kernel asks it: one name, a size, and no byte beyond it.
+// The null file system as the kernel sees it: one name, a size, and no byte beyond it.
 
 package mountpeer
 
@@ -22,7 +22,7 @@ func TestNullHasOneName(t *testing.T) {
 	if out.Mode != unix.S_IFREG|0o666 || out.Size != 1<<30 {
 		t.Errorf("mode %o, size %d, want a file with 666, 1 GiB", out.Mode, out.Size)
 	}
-	// The kernel believes it for long, or each pass would measure lookups as well.
+	// The kernel must cache the answers for long, or each pass would measure lookups as well.
 	if out.EntryValid != uint64(nullTime.Seconds()) || out.AttrValid != uint64(nullTime.Seconds()) {
 		t.Errorf("valid for %d and %d seconds", out.EntryValid, out.AttrValid)
 	}
@@ -86,7 +86,7 @@ func TestNullReadsEndWithTheFile(t *testing.T) {
 	}
 }
 
-// All writes are accepted and dropped; other operations of programs succeed.
+// All writes are accepted and dropped; other operations that programs use succeed.
 func TestNullDropsWhatIsWritten(t *testing.T) {
 	f := newNull(8)
 	if n, s := f.Write(nil, &fuse.WriteIn{Offset: 4}, []byte("bytes")); s != fuse.OK || n != 5 {

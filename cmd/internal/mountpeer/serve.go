@@ -1,4 +1,4 @@
-// Serves a mount until the measuring process ends it; also the mounts to compare with.
+// Serves a mount until the measuring process ends it; also has the other mounts in a comparison.
 
 // Package mountpeer has the mounts that a measurement compares. Each runs in a separate process, so
 // none shares a scheduler with the program that uses it.

@@ -1,5 +1,5 @@
 // The mounts' processes: their files, the unmount at the end of standard input, and the cleanup
-// after a killed one.
+// after a killed process.
 
 package mountpeer
 
@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerEnv selects the child's mount. It must be another process than the user of the mount.
+// peerEnv selects the mount that a child serves. A mount's process must not be the process that
+// uses the mount.
 const peerEnv = "NFSRDMA_MOUNTPEER_TEST"
 
 func TestMain(m *testing.M) {
@@ -40,15 +41,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A peer is the process of a mount.
+// A peer is the child process that serves a mount.
 type peer struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	dir string
 }
 
-// start mounts a file of zeros if its argument is a number, and otherwise the directory of that
-// name.
+// start mounts a file of zeros if what is a number, and otherwise the directory named what.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")
@@ -83,14 +83,14 @@ func start(t *testing.T, what string) *peer {
 	return p
 }
 
-// end ends the process as its parent does. Nothing is mounted any more then.
+// end ends the process as its parent does, and checks that nothing is mounted any more.
 func (p *peer) end(t *testing.T) {
 	t.Helper()
 	p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if err := os.Remove(p.dir); err != nil { // EBUSY of a mount point
+	if err := os.Remove(p.dir); err != nil { // EBUSY if it is still a mount point
 		t.Errorf("os.Remove: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestLoopbackShowsItsDirectory(t *testing.T) {
 		}
 	}
 	p.end(t)
-	if names, err := os.ReadDir(root); err != nil || len(names) != 2 { // they stay where they are
+	if names, err := os.ReadDir(root); err != nil || len(names) != 2 { // the source's files stay
 		t.Errorf("%v, %v", names, err)
 	}
 }
@@ -200,9 +200,9 @@ func TestNothingToMount(t *testing.T) {
 	}
 }
 
-// A mount that cannot report its readiness has no user, and is unmounted at once.
+// If a mount cannot report its readiness, no program uses it, and it is unmounted at once.
 func TestUnmountedWhenNobodyListens(t *testing.T) {
-	start(t, "1").end(t) // or skip
+	start(t, "1").end(t) // skips the test where mounting is impossible
 	dir := t.TempDir()
 	r, w := io.Pipe()
 	bad := errors.New("bad")

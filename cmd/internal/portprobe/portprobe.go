@@ -109,7 +109,7 @@ func rank(k Kind) int {
 		return 5
 	case k == Unknown:
 		return 4
-	case k == Silent: // a server silent for one protocol may close for others
+	case k == Silent: // a server that is silent in one protocol may close the connection in another
 		return 2
 	case k == Closes:
 		return 3
@@ -167,14 +167,14 @@ func guess(b []byte) (Kind, bool) {
 		return SSH, true
 	case bytes.HasPrefix(b, []byte("HTTP/")):
 		return HTTP, true
-	case len(b) >= 3 && (b[0] == 0x15 || b[0] == 0x16) && b[1] == 3: // an alert or a handshake
+	case len(b) >= 3 && (b[0] == 0x15 || b[0] == 0x16) && b[1] == 3: // a TLS alert or handshake
 		return TLS, true
 	}
 	return Unknown, len(b) >= 64
 }
 
-// ask connects, sends question, and passes the received bytes to identify until identify's result
-// is final.
+// ask connects, sends question, and passes the received bytes to identify until the result is
+// final.
 func ask(ctx context.Context, dial Dialer, addr string, question []byte, identify func([]byte) (Kind, bool), frame func() mpa.Frame) Result {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {

@@ -40,7 +40,7 @@ func listen(t *testing.T, act func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// says returns a service that begins to speak, or answers the first bytes, with text.
+// says returns a service that sends text, either first or after the client's first bytes.
 func says(text string, first bool) func(net.Conn) {
 	return func(c net.Conn) {
 		if !first {
@@ -51,8 +51,8 @@ func says(text string, first bool) func(net.Conn) {
 	}
 }
 
-// dialLate connects however late it is: on a busy machine a wait may be over before the connection
-// is there, which is Filtered.
+// dialLate ignores the context, so it connects even after the wait is over. On a busy machine a
+// short wait would otherwise mean Filtered.
 func dialLate(_ context.Context, network, addr string) (net.Conn, error) {
 	return net.Dial(network, addr)
 }
@@ -145,7 +145,7 @@ func TestMPAStart(t *testing.T) {
 	}
 }
 
-// A host that does not answer at all costs the bound of the questions, not TCP's.
+// A host that does not answer at all costs the time limit of Identify, not TCP's.
 func TestIdentifyIsBounded(t *testing.T) {
 	asked := make(chan struct{}, 8)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// Programs are the RPC programs, by number, each with its name and versions.
+// Programs lists the RPC programs in the order of --version, each with its number, name and
+// versions.
 var Programs = []struct {
 	Number      uint32
 	Name        string

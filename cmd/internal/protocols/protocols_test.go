@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestList: the line of programs is whole, and each number is there once.
+// TestList: the line of programs is complete, and has each number once.
 func TestList(t *testing.T) {
 	programs, carried, ok := strings.Cut(List(), "\n")
 	if want := "protocols: NFS 3, MOUNT 3, NFSACL 3, NLM 4, NSM 1, rpcbind 2 to 4"; programs != want {

@@ -33,8 +33,8 @@ func writeCommands(w *writer, _ *module, p Programs) error {
 	return nil
 }
 
-// described lists the commands of a program that get a section: for Volumes, those that differ from
-// Server's.
+// described lists the commands of a program that get a section. Commands of Volumes get one only if
+// they differ from Server's.
 func (p Programs) described(root *cobra.Command) (list []*cobra.Command) {
 	for _, cmd := range visible(root) {
 		if other := p.counterpart(cmd); other == nil || !same(cmd, other) {
@@ -97,8 +97,8 @@ func visible(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// writeCommand writes a command's section. It lists only flags that the counterpart in another
-// program lacks.
+// writeCommand writes a command's section. It lists only those flags that counterpart, a command of
+// another program, lacks.
 func writeCommand(w *writer, cmd, counterpart *cobra.Command) {
 	w.line("\n## %s\n\n%s.", cmd.CommandPath(), prose(strings.TrimSuffix(cmd.Short, ".")))
 	use := cmd.UseLine()

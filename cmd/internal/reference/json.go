@@ -15,8 +15,8 @@ import (
 // A report is the type that a command encodes with --json.
 type report struct {
 	command, dir, typ string
-	array             bool // an array of them
-	words             bool // keys are those of text.FieldKey
+	array             bool // the command encodes an array of that type
+	words             bool // text.FieldKey makes the keys
 }
 
 var reports = []report{
@@ -107,7 +107,8 @@ type jsonTable struct {
 	w     *writer
 	m     *module
 	words bool
-	// types already written, by folder and name, with the key that has their keys
+	// seen has the types already written, by folder and name, each with the key under which the
+	// type's keys stand.
 	seen map[string]string
 }
 
@@ -184,7 +185,7 @@ func (t *jsonTable) row(p *folder, f *ast.Field, key string, optional bool) erro
 		}
 	}
 	t.w.row(code(key+suffix), kind, meaning)
-	if t.words && strings.HasSuffix(key, ".times") { // mountstats writes these with their bounds
+	if t.words && strings.HasSuffix(key, ".times") { // mountstats also writes their bounds
 		t.w.row(code(key+"_least_seconds[]"), "array of numbers", "the shortest round trip of each count in `times`")
 	}
 	if inner == "" || again != "" {
@@ -202,8 +203,8 @@ func comment(f *ast.Field) string {
 	return strings.TrimSuffix(strings.Join(strings.Fields(s), " "), ".")
 }
 
-// kind returns the JSON type of a value. For objects with keys it also returns the struct, and the
-// suffix of the key.
+// kind returns the JSON type of a value. For objects with keys it also returns the struct, and a
+// suffix for the key.
 func (t *jsonTable) kind(p *folder, e ast.Expr) (kind string, q *folder, inner, suffix string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:

@@ -17,7 +17,7 @@ type limit struct {
 	unit             string // "bytes", "ns", or "" for a count
 }
 
-// limitFlags are the limits with flags of nfsrdmad serve.
+// limitFlags lists the flags of nfsrdmad serve that set limits.
 var limitFlags = []string{"max-conns", "max-conns-per-host", "max-handshakes", "credits", "budget"}
 
 var limits = []struct {
@@ -166,7 +166,7 @@ func (c *constants) check(dir string) (*types.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	// errors about imports that are not read
+	// errors come from imports that are not read, and are ignored
 	cfg := types.Config{Importer: c, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}}
 	p, _ := cfg.Check(modulePath+dir, c.m.fset, f.files, nil)
 	c.checked[dir] = p

@@ -25,7 +25,7 @@ var areas = []struct {
 	{"Mounts (nfsrdma mount --log-file)", []string{"cmd/internal/mounter", "cmd/internal/session", "nfsclient/fusefs", "nfsclient/nlm"}},
 }
 
-// notices are functions that log a line, in packages that take such a function as a parameter.
+// notices lists, by package, the parameters with which functions log a line.
 var notices = map[string]string{
 	"cmd/internal/mounter": "tell say", "cmd/internal/session": "tell", "nfsclient/fusefs": "logf", "nfsclient/nlm": "log",
 }

@@ -1,4 +1,4 @@
-// Extraction from code: messages with texts and fields, JSON keys, values of constants.
+// Extraction from code: messages with texts and fields, JSON keys, and values of constants.
 
 package reference
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// parsed loads a module of the given files.
+// parsed returns a module loaded from the given files.
 func parsed(t *testing.T, files map[string]string) *module {
 	t.Helper()
 	root := t.TempDir()

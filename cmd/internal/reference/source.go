@@ -28,7 +28,7 @@ type folder struct {
 	dir   string
 	files []*ast.File
 	types map[string]*ast.TypeSpec
-	// functions and methods by name; the last one if several methods share a name
+	// funcs has functions and methods by name; if several methods share a name, only the last one
 	funcs map[string]*ast.FuncDecl
 }
 

@@ -23,7 +23,7 @@ func writeFiles(w *writer, _ *module, p Programs) error {
 	return writeFacts(w, p, "Variable", cli.Environment)
 }
 
-// elsewhere are manual pages that are not commands of the programs.
+// elsewhere lists manual pages that are not commands of the programs.
 var elsewhere = []string{"nfsrdma-exports"}
 
 func writeFacts(w *writer, p Programs, column string, facts []cli.Fact) error {

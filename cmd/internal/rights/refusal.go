@@ -38,7 +38,7 @@ const (
 func Among(groups []string, host netip.Addr) Membership {
 	m := NotListed
 	if len(groups) == 0 {
-		return Listed // everyone
+		return Listed // an export without a list admits every host
 	}
 	for _, g := range groups {
 		g, _, _ = strings.Cut(g, "(")

@@ -20,7 +20,7 @@ import (
 // A View is a user's position in a directory of an export, as far as a client can see it.
 type View struct {
 	UID, GID uint32
-	GIDs     []uint32   // the supplementary groups
+	GIDs     []uint32   // the user's supplementary groups
 	Dir      string     // the directory in messages; "": the root directory of the export
 	Attr     nfs3.Fattr // attributes of Dir
 	Access   uint32     // the bits that ACCESS grants in Dir
@@ -64,14 +64,14 @@ func (v *View) AskReadOnly(ctx context.Context, c *nfsclient.Client, dir nfs3.FH
 	}
 }
 
-// The permission bits of a directory, as in the last three bits of its mode.
+// Permission bits for one class of users, as in the last three bits of a mode.
 const (
 	read  = 0o4
 	write = 0o2
 	enter = 0o1
 )
 
-// granted returns the permissions that the server grants.
+// granted returns the permissions that ACCESS grants.
 func (v *View) granted() (perm uint32) {
 	for bit, access := range map[uint32]uint32{read: nfs3.AccessRead, write: nfs3.AccessModify | nfs3.AccessExtend, enter: nfs3.AccessLookup} {
 		if v.Access&access == access {
@@ -97,8 +97,8 @@ func (v *View) byMode() uint32 {
 // member reports whether the user is in the directory's group.
 func (v *View) member() bool { return v.GID == v.Attr.GID || slices.Contains(v.GIDs, v.Attr.GID) }
 
-// missing returns the permissions that the mode gives and the server denies. An ACL can give a
-// group less than the mode shows, so group members miss nothing.
+// missing returns the permissions that the mode gives and ACCESS denies. An ACL can give a group
+// less than the mode shows, so the result is 0 for group members.
 func (v *View) missing() uint32 {
 	if v.UID != 0 && v.UID != v.Attr.UID && v.member() {
 		return 0
@@ -182,7 +182,7 @@ func (v *View) mapped() string {
 	return fmt.Sprintf("uid %d acts as another user there (all_squash or anonuid in exports(5), or the server runs as another user)", v.UID)
 }
 
-// changesNames are the procedures that need write permission for a directory.
+// changesNames lists the procedures that need write permission for a directory.
 var changesNames = []uint32{nfs3.ProcCreate, nfs3.ProcMkdir, nfs3.ProcSymlink, nfs3.ProcMknod, nfs3.ProcRemove, nfs3.ProcRmdir, nfs3.ProcRename, nfs3.ProcLink}
 
 // Refusal explains a refused call, or returns "" if v's facts explain nothing. sure reports that no
@@ -207,7 +207,7 @@ func (v *View) Refusal(e nfsclient.StatusError) (text string, sure bool) {
 	return "", false
 }
 
-// rootHasAll reports whether root has rights in the directory that no other user has.
+// rootHasAll reports whether the mode lets only root write in the directory.
 func (v *View) rootHasAll() bool {
 	const others = 0o022
 	return v.Attr.UID == 0 && v.Attr.Mode&others == 0

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// The bits that ACCESS grants in a directory.
+// Bits that ACCESS grants in a directory.
 const (
 	list  = nfs3.AccessRead | nfs3.AccessLookup
 	alter = nfs3.AccessModify | nfs3.AccessExtend | nfs3.AccessDelete

@@ -1,4 +1,4 @@
-// Tests of remedies: one for each failure of TLS and of Kerberos, in the words of the user.
+// Remedies: one for each failure of TLS and Kerberos, in the words of the user.
 
 package secure
 
@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// alert is the error of a peer's alert.
+// alert returns the error for an alert that the peer has sent.
 func alert(text string) error {
 	return &net.OpError{Op: "remote error", Err: errors.New("tls: " + text)}
 }
@@ -63,7 +63,7 @@ func TestTLSCure(t *testing.T) {
 	}
 }
 
-// TestKerberosCure: failures at this machine never lead to the server.
+// TestKerberosCure: for failures at this machine, no remedy is on the server.
 func TestKerberosCure(t *testing.T) {
 	remote := func(code uint32) error {
 		return fmt.Errorf("x: %w", &gss.Error{Major: gss.Failure, Minor: 0x96c73a00 + code})
@@ -95,7 +95,7 @@ func TestKerberosCure(t *testing.T) {
 	}
 }
 
-// TestKeytabWithoutConfiguration: the keytab has a name on a machine without krb5.conf.
+// TestKeytabWithoutConfiguration: a machine without krb5.conf still uses the usual keytab name.
 func TestKeytabWithoutConfiguration(t *testing.T) {
 	t.Setenv("KRB5_CONFIG", filepath.Join(t.TempDir(), "krb5.conf"))
 	t.Setenv("KRB5_KTNAME", "")
@@ -104,7 +104,7 @@ func TestKeytabWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestCodeOfTicketError: the error of a user's tickets keeps the reason of the KDC.
+// TestCodeOfTicketError: an error about a user's tickets keeps the reason that the KDC gave.
 func TestCodeOfTicketError(t *testing.T) {
 	r := newRealm(t)
 	k, temp, _ := here(t, r, Settings{})

@@ -20,10 +20,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// The users of the tests.
+// User numbers in these tests.
 const alice, bob = 1001, 1002
 
-// here returns the credentials of a machine in a realm: its /tmp is a directory of the test.
+// here returns the credentials of a machine in a realm; a directory of the test replaces /tmp.
 func here(t *testing.T, r *realm.Realm, s Settings) (k *Kerberos, temp string, lines *[]string) {
 	t.Helper()
 	machine.NeedRoot(t, "root, to act for several users")
@@ -37,7 +37,7 @@ func here(t *testing.T, r *realm.Realm, s Settings) (k *Kerberos, temp string, l
 	return k, temp, lines
 }
 
-// kinit gets a user's ticket in his usual cache.
+// kinit writes a user's ticket to his usual cache.
 func kinit(t *testing.T, r *realm.Realm, temp string, uid int, principal string, args ...string) {
 	t.Helper()
 	from := r.Kinit(principal, "secret", args...)
@@ -55,13 +55,13 @@ func newRealm(t *testing.T) *realm.Realm {
 	return r
 }
 
-// start tries a user's ticket for the server.
+// start tries to get a user's ticket for the server.
 func start(t *testing.T, k *Kerberos, uid uint32) error {
 	_, err := (&initiator{k: k, uid: uid, server: "server.test"}).Start(t.Context())
 	return err
 }
 
-// wantErrno checks the error that programs get.
+// wantErrno checks the error number that programs get.
 func wantErrno(t *testing.T, what string, err error, want syscall.Errno) {
 	t.Helper()
 	var errno syscall.Errno
@@ -70,7 +70,7 @@ func wantErrno(t *testing.T, what string, err error, want syscall.Errno) {
 	}
 }
 
-// Each user has his own ticket or none, and a new one counts at once.
+// Each user has his own ticket or none, and a new ticket is used at once.
 func TestTicketsOfUsers(t *testing.T) {
 	r := newRealm(t)
 	k, temp, lines := here(t, r, Settings{})
@@ -88,7 +88,7 @@ func TestTicketsOfUsers(t *testing.T) {
 	}
 	kinit(t, r, temp, bob, "bob")
 	must.Succeed(t, start(t, k, bob))
-	kinit(t, r, temp, alice, "bob") // of another principal from now on
+	kinit(t, r, temp, alice, "bob") // from now on alice has bob's principal
 	if principal, _, _, err = k.Principal(t.Context(), alice); principal != "bob@EXAMPLE.TEST" {
 		t.Errorf("after kinit of another: got %s, %v", principal, err)
 	}
@@ -140,8 +140,8 @@ func TestRootCredentials(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
 		s     Settings
-		cache bool   // in the usual place
-		env   string // the principal in KRB5CCNAME's
+		cache bool   // root has a cache in the usual place
+		env   string // the principal in KRB5CCNAME's cache; "": not set
 		want  string
 	}{
 		{"keytab", Settings{Keytab: keytab}, true, "", "host/client.test@EXAMPLE.TEST"},
@@ -173,7 +173,7 @@ func TestNoKeyServer(t *testing.T) {
 	wantErrno(t, "without a KDC", start(t, k, alice), syscall.EACCES)
 }
 
-// The export's flavor is chosen by the tickets of this process's user.
+// The tickets of this process's user decide which of the export's flavors is used.
 func TestOwnTickets(t *testing.T) {
 	r := newRealm(t)
 	k, temp, _ := here(t, r, Settings{})
@@ -192,7 +192,7 @@ func TestOwnTickets(t *testing.T) {
 	}
 }
 
-// A machine without krb5.conf says so.
+// On a machine without krb5.conf the error names that file.
 func TestNoConfiguration(t *testing.T) {
 	t.Setenv("KRB5_CONFIG", filepath.Join(t.TempDir(), "krb5.conf"))
 	k := newKerberos(&Settings{}, nil)

@@ -1,4 +1,4 @@
-// Errors about unusable servers: each has the cause and the remedy.
+// Errors about unusable servers: each names the cause and the remedy.
 
 package session
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestWrongPorts: the service on the port, and the path that would work.
+// TestWrongPorts: the error names the service on the port, and the path that would work.
 func TestWrongPorts(t *testing.T) {
 	rdma := nfsclient.Target{Transport: nfsclient.RDMA, Host: "h", Path: "/e"}
 	tcp := rdma

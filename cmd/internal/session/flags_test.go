@@ -1,4 +1,4 @@
-// The limits of flags, the error for a silent server, and exports opened with custom options.
+// The limits of flags, the error for a silent server, and exports opened with the caller's options.
 
 package session
 
@@ -34,7 +34,7 @@ func TestBoundsOfFlags(t *testing.T) {
 	}
 }
 
-// TestFlagsBecomeOptions: no limit means a hard mount, and each flag has its effect.
+// TestFlagsBecomeOptions: without a time limit the mount is hard, and each flag has its effect.
 func TestFlagsBecomeOptions(t *testing.T) {
 	s := newSession(t, new(strings.Builder))
 	s.Flags = Flags{NConnect: 3, MountPort: 635, CRC: "auto", ConnectTimeout: time.Second}
@@ -65,8 +65,8 @@ func TestSilenceOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestOpenedExportsAreTheCallers: each has a separate connection, its errors have the name as
-// typed, and only an unreachable server is retried.
+// TestOpenedExportsAreTheCallers: each opened export has its own connection. Its errors have the
+// name as typed, and only an unreachable server is retried.
 func TestOpenedExportsAreTheCallers(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))
@@ -92,7 +92,7 @@ func TestOpenedExportsAreTheCallers(t *testing.T) {
 	if _, err := s.OpenWith(t.Context(), "srv:/mem/none", to, o); err == nil || err.Error() != "srv:/mem/none: No such file or directory" {
 		t.Errorf("%v", err)
 	}
-	to.Host, to.Path = "127.83.20.48", "/mem" // where nothing listens at that port
+	to.Host, to.Path = "127.83.20.48", "/mem" // nothing listens on this address at that port
 	var away Unreachable
 	if _, err := s.OpenWith(t.Context(), "srv:/mem", to, o); !errors.As(err, &away) || !errors.Is(err, syscall.ECONNREFUSED) || !strings.HasPrefix(err.Error(), "srv:/mem: ") {
 		t.Errorf("%v", err)

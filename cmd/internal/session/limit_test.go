@@ -1,4 +1,4 @@
-// The end of a wait: at the time that was given, which the error names.
+// The end of a wait: at the time limit, which the error names.
 
 package session
 
@@ -23,8 +23,9 @@ func never(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// TestSilenceEndsAtTheLimit: the attempt and the look at the port together take no longer than the
-// shorter one of --timeout and --connect-timeout. The error names that one, and a firewall first.
+// TestSilenceEndsAtTheLimit: the attempt and the probe of the port together take at most the
+// shorter of --timeout and --connect-timeout. The error names that limit, and a firewall as the
+// first cause.
 func TestSilenceEndsAtTheLimit(t *testing.T) {
 	was := dialPort
 	dialPort = never
@@ -84,7 +85,7 @@ func TestTwoTransportsShareTheLimit(t *testing.T) {
 	})
 }
 
-// TestPortIsLookedAtWithinTheLimit: a limit shorter than the usual delay leaves time for the look.
+// TestPortIsLookedAtWithinTheLimit: a limit shorter than the usual delay leaves time for the probe.
 func TestPortIsLookedAtWithinTheLimit(t *testing.T) {
 	was := dialPort
 	defer func() { dialPort = was }()
@@ -111,8 +112,8 @@ func TestPortIsLookedAtWithinTheLimit(t *testing.T) {
 	})
 }
 
-// TestSilentCallIsExplained: a call without a reply gets the same reasons as a connection without
-// one. Other errors stay unchanged.
+// TestSilentCallIsExplained: a call without a reply gets the same explanation as a connection
+// without an answer. Other errors stay unchanged.
 func TestSilentCallIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Session{Flags: Flags{ConnectTimeout: 3 * time.Second, RDMA: "roce"}}

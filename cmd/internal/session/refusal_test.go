@@ -1,5 +1,5 @@
-// Refusals of a server that squashes, that is read-only, and that lets this user do all: the
-// reasons at the end of a command.
+// Refusals by servers that squash, are read-only, or grant everything: the explanations when a
+// command ends.
 
 package session
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// serveAs serves a tree in memory that belongs to this user, and returns its URL over TCP.
+// serveAs serves a tree in memory, whose root belongs to this user, and returns its URL over TCP.
 func serveAs(t *testing.T, squash nfsserver.Squash, readOnly bool) string {
 	t.Helper()
 	tree := memfs.New(memfs.Options{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o755})
@@ -40,7 +40,7 @@ func TestAdvice(t *testing.T) {
 	for name, c := range map[string]struct {
 		squash   nfsserver.Squash
 		readOnly bool
-		want     string // of one line; "": none
+		want     string // the explanation, in one line; "": none
 	}{
 		"squashed":  {nobody, false, squashed},
 		"read-only": {self, true, ":/mem: the export is read-only for this host"},
@@ -50,7 +50,7 @@ func TestAdvice(t *testing.T) {
 			url := serveAs(t, c.squash, c.readOnly)
 			var stderr strings.Builder
 			s := newSession(t, &stderr)
-			// Two errors have the same reason; a missing name has no reason.
+			// two errors have the same explanation; the missing name has none
 			err := s.EachOperand(t.Context(), s.Reporter("mkdir"), "cannot create directory", []string{url + "/mem/a", url + "/mem/b", url + "/mem/none/c"}, func(o Operand) error {
 				return o.FS.Mkdir(t.Context(), o.Path, 0o755)
 			})
@@ -76,8 +76,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAMode: a user that the mode keeps from writing reads so, with the directory. Root has
-// all rights, so the test of root acts as another user.
+// TestAdviceOfAMode: if the mode denies writing, the message says so and names the directory. Root
+// has all rights, so under root the test acts as another user.
 func TestAdviceOfAMode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		adviceOfAMode(t)
@@ -105,7 +105,7 @@ func adviceOfAMode(t *testing.T) {
 	}
 }
 
-// TestAdviceOfLocalErrors: an error of this machine is no refusal of a server.
+// TestAdviceOfLocalErrors: an error of this machine is not explained as a server's refusal.
 func TestAdviceOfLocalErrors(t *testing.T) {
 	url := serveAs(t, nfsserver.Squash{All: true, UID: nfsserver.Nobody, GID: nfsserver.Nobody}, false)
 	var stderr strings.Builder

@@ -1,4 +1,4 @@
-// The rig of the session's tests: a server of one export in memory, over RDMA and TCP.
+// The rig of the session's tests: a server with one export in memory, over RDMA and TCP.
 
 package session
 
@@ -19,14 +19,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve exports memory as /mem, and returns the beginnings of its URLs.
+// serve exports memory as /mem, and returns how its URLs begin.
 func serve(t *testing.T) (rdma, tcp string) {
 	t.Helper()
 	squash := nfsserver.Squash{All: true, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	return serveExport(t, squash, nfsserver.Export{Name: "/mem", FS: memfs.New(memfs.Options{UID: squash.UID, GID: squash.GID})})
 }
 
-// serveExport is serve with an export and users of the caller's.
+// serveExport is like serve, with the caller's export and squash.
 func serveExport(t *testing.T, squash nfsserver.Squash, x nfsserver.Export) (rdma, tcp string) {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{Squash: squash, AsyncNames: true, Exports: []nfsserver.Export{x}})

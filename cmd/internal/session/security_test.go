@@ -42,8 +42,8 @@ func TestSecurityFlags(t *testing.T) {
 	}
 }
 
-// TestServerLeftAfterCertificate: the error names the end that left and the likely reason, and a
-// mount tries again, because the server may have stopped just then.
+// TestServerLeftAfterCertificate: the error says which end closed the connection, and the likely
+// reason. A mount tries again, because the server may have stopped just then.
 func TestServerLeftAfterCertificate(t *testing.T) {
 	err := new(Session).explainTLS(nfsclient.Target{Host: "server"}, &transport.TLSError{Failure: transport.TLSPeerLeft})
 	const want = "no TLS with the server: it ended the connection after it got this client's certificate, and gave no reason: most likely it refuses the certificate: "

@@ -25,8 +25,8 @@ func newSession(t *testing.T, stderr *strings.Builder) *Session {
 	return s
 }
 
-// TestOperandsShareConnections: paths on one server and transport are reached over one connection,
-// and a path below an export is found from the export's root.
+// TestOperandsShareConnections: paths on one server and transport share one connection, and a path
+// below an export is found from the export's root.
 func TestOperandsShareConnections(t *testing.T) {
 	rdma, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))
@@ -79,8 +79,8 @@ func TestFlagsCountForPaths(t *testing.T) {
 	}
 }
 
-// TestFailuresAreThoseOfCoreutils: the operation, the quoted name, the C library's reason. An error
-// that names its operand stays unchanged.
+// TestFailuresAreThoseOfCoreutils: a failure has the operation, the quoted name, and the C
+// library's reason. An error that names its operand stays unchanged.
 func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 	gone := fmt.Errorf("LOOKUP: %w", syscall.ENOENT)
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func TestFailuresAreThoseOfCoreutils(t *testing.T) {
 }
 
 // TestFailedOperandsKeepTheOthers: each failure is reported in a line with the whole argument, and
-// the rest is done.
+// the other operands are processed.
 func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	_, tcp := serve(t)
 	var stderr strings.Builder
@@ -122,7 +122,8 @@ func TestFailedOperandsKeepTheOthers(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheWholePath: a path below an export's root in an error becomes the path as typed.
+// TestErrorsNameTheWholePath: if an error has a path below the export's root, the message has the
+// path as typed.
 func TestErrorsNameTheWholePath(t *testing.T) {
 	s := &Session{opened: []openedPath{{arg: "nfs://h/x/sub", rest: "sub"}, {arg: "nfs://h/x/sub/deep/", rest: "sub/deep"}}}
 	status := &nfsclient.StatusError{Status: nfs3.ErrNoEnt}
@@ -144,7 +145,8 @@ func TestErrorsNameTheWholePath(t *testing.T) {
 	}
 }
 
-// TestMountErrorsSayWhatToDo: a missing export, and a directory in a missing export.
+// TestMountErrorsSayWhatToDo: the errors for a missing export, and for a directory in a missing
+// export, have a remedy.
 func TestMountErrorsSayWhatToDo(t *testing.T) {
 	_, tcp := serve(t)
 	s := newSession(t, new(strings.Builder))

@@ -1,4 +1,4 @@
-// A port that is another protocol's.
+// Ports that serve another protocol.
 
 package session
 
@@ -19,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Connecting ends as soon as the port is known to be another's, not when its time is over.
+// Connecting ends as soon as the probe recognizes another service on the port, without waiting for
+// the time limit.
 func TestConnectingToAWrongPortEnds(t *testing.T) {
 	_, tcp := serve(t)
 	target, err := nfsclient.ParseTarget("nfsrdma://" + strings.TrimPrefix(tcp, "nfs://") + "/x")
@@ -35,8 +36,8 @@ func TestConnectingToAWrongPortEnds(t *testing.T) {
 	}
 }
 
-// TestRefusedPorts: where the host serves NFS by the other transport at its usual port, the error
-// says so with the path that would work.
+// TestRefusedPorts: if the host serves NFS over the other transport at the usual port, the error
+// says so, with the path that would work.
 func TestRefusedPorts(t *testing.T) {
 	rdma, tcp := serve(t)
 	rdma, tcp = strings.TrimPrefix(rdma, "nfsrdma://"), strings.TrimPrefix(tcp, "nfs://")
@@ -76,7 +77,7 @@ func dialInstead(t *testing.T, addr, other string) {
 	t.Cleanup(func() { dialPort = was })
 }
 
-// A closingProbe reports that the look at a port has ended.
+// A closingProbe reports that a connection of the probe has been closed.
 type closingProbe struct {
 	net.Conn
 	ended func()
@@ -87,8 +88,8 @@ func (c closingProbe) Close() error {
 	return c.Conn.Close()
 }
 
-// TestServerThatHangsUpIsWaitedFor: a server that closes connections may be starting. The result of
-// the probe ends no attempt to connect.
+// TestServerThatHangsUpIsWaitedFor: a server that closes connections may be starting. So the
+// probe's result does not end the attempt to connect.
 func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,7 +116,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	kind := portprobe.Identify(ctx, portprobe.Wait, dialPort, "h:2049", portprobe.Unknown).Kind
-	looks := len(looked) // connections of one probe
+	looks := len(looked) // how many connections one probe makes
 	if kind != portprobe.Closes || looks == 0 {
 		t.Fatalf("%v after %d connections", kind, looks)
 	}
@@ -128,7 +129,7 @@ func TestServerThatHangsUpIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestInterruptedConnectionIsNotExplained: the user has ended the wait and needs no reason.
+// TestInterruptedConnectionIsNotExplained: the user has ended the wait, so no explanation follows.
 func TestInterruptedConnectionIsNotExplained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

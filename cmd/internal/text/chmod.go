@@ -12,19 +12,19 @@ import (
 
 const (
 	modeBits = 0o7777
-	setIDs   = 0o6000 // a directory keeps them unless the mode names them
+	setIDs   = 0o6000 // a directory keeps these bits unless the mode names them
 )
 
 // ParseMode parses a mode in the syntax of chmod(1): octal, or clauses such as u=rwx,go-w. Clauses
-// change the mode from, whose type matters for X and the set-ID bits. The umask applies to clauses
-// without u, g, o or a.
+// change the mode "from", whose file type matters for X and the set-ID bits. The umask applies to
+// clauses without u, g, o or a.
 func ParseMode(s string, from, umask fs.FileMode) (fs.FileMode, error) {
 	bits, keep := nfsclient.WireMode(from), uint32(0)
 	if from.IsDir() {
 		keep = setIDs
 	}
 	if n, ok := octalMode(s); ok {
-		if len(s) > 4 { // all bits are named
+		if len(s) > 4 { // more than four digits name all bits, the set-ID bits too
 			keep = 0
 		}
 		return nfsclient.GoMode(nfs3.TypeReg, bits&keep|n), nil
@@ -89,7 +89,7 @@ func modeClause(clause string, keep, umask uint32, bits *uint32) error {
 	return nil
 }
 
-// change applies one operation to the bits in among and not in keep.
+// change applies one operation to those bits in among that are not in keep.
 func change(bits *uint32, op byte, set, among, keep uint32) {
 	among &^= keep
 	set &= among

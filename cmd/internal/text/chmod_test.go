@@ -45,8 +45,8 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// modeWords returns clauses, lists of them and numbers that chmod(1) takes, and some that it
-// refuses.
+// modeWords returns modes in all forms: clauses, lists of clauses, and numbers. chmod(1) accepts
+// most, and refuses some.
 func modeWords() []string {
 	list := []string{"u+x", "g=u", "o=g", "u=o", "u=u", "a+X", "u+s,g+s", "o=u-w", "go=", "u=rwx,g=rx,o=t", "641", "0", "00", "1777", "2755", "02755", "00755",
 		"4000", "6711", "07777", "0000000644", "+755", "-022", "=644", "=02750", "+4000", "-6000", "u+r-w+x", "ug=rw,o=", "a=,u+s", "a=rwx,g-s", "g+s,g=rx",
@@ -63,7 +63,8 @@ func modeWords() []string {
 		"u r", "rw", "u+r,go", "0x1ff", "755,u+x", "u+x,755", "U+x", "+R", "é+x", "u+é")
 }
 
-// Each of them by chmod(1), on files and directories with and without the special bits.
+// ParseMode and chmod(1) agree about each of modeWords, for files and directories with and without
+// the special bits.
 func TestParseModeIsThatOfChmod(t *testing.T) {
 	tool, err := exec.LookPath("chmod")
 	if err != nil {

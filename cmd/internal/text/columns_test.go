@@ -1,4 +1,4 @@
-// Columns, padding, owners and arrays, for terminals and programs.
+// Columns, padding, names of owners, and JSON arrays.
 
 package text
 
@@ -84,7 +84,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Each user and group of this machine has the first name for its number in the machine's tables.
+// Each user and group of this machine has the first name that the machine's tables list for its
+// number.
 func TestOwnersAreThoseOfThisMachine(t *testing.T) {
 	o := NewOwners(false)
 	for file, name := range map[string]func(uint32) string{"/etc/passwd": o.User, "/etc/group": o.Group} {
@@ -103,7 +104,7 @@ func TestOwnersAreThoseOfThisMachine(t *testing.T) {
 				continue
 			}
 			seen[id] = true
-			for range 2 { // looked up, and remembered
+			for range 2 { // first looked up, then from the cache
 				if got := name(uint32(id)); got != f[0] {
 					t.Errorf("%s: %d is %q, want %q", file, id, got, f[0])
 				}
@@ -115,7 +116,7 @@ func TestOwnersAreThoseOfThisMachine(t *testing.T) {
 	}
 }
 
-// An array is JSON with any number of items, and each item is out when the next is asked for.
+// An array is JSON with any number of items, and each item is written before Item returns.
 func TestJSONArray(t *testing.T) {
 	for n := range 4 {
 		var b bytes.Buffer

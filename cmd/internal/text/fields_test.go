@@ -1,4 +1,4 @@
-// Fields of structs in JSON: keys, and times in seconds.
+// Fields of structs in JSON: their keys, and times in seconds.
 
 package text
 

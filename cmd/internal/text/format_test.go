@@ -41,7 +41,7 @@ func TestHumanSizeRoundsUp(t *testing.T) {
 	}
 }
 
-// Sizes of -h by numfmt(1), which rounds as ls does: around each power of two and of ten.
+// HumanSize agrees with numfmt(1), which rounds as ls does, around each power of two and of ten.
 func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 	tool, err := exec.LookPath("numfmt")
 	if err != nil {
@@ -73,8 +73,8 @@ func TestHumanSizeIsThatOfNumfmt(t *testing.T) {
 	diffLines(t, "numfmt", got.String(), string(want))
 }
 
-// Modes and types of files by stat(1): each of the 4096 modes, and each type of file that can be
-// made.
+// ModeString and FileType agree with stat(1): for each of the 4096 modes, and each file type that
+// the test can make.
 func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	tool, err := exec.LookPath("stat")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	made("/dev/null", nil)
 	if os.Geteuid() == 0 {
 		if err := syscall.Mknod(at("block"), syscall.S_IFBLK|0o660, 7<<8); err == nil {
-			// a container may forbid it
+			// containers may forbid block devices
 			names = append(names, "block")
 		}
 	}
@@ -129,7 +129,7 @@ func TestModesAndTypesAreThoseOfStat(t *testing.T) {
 	diffLines(t, "stat", got.String(), string(want))
 }
 
-// Type names for programs do not depend on sizes, unlike stat's.
+// Type names for programs do not depend on the size, unlike stat(1)'s names.
 func TestTypeNames(t *testing.T) {
 	for m, want := range map[fs.FileMode]string{0o644: "regular file", fs.ModeDir | 0o755: "directory", fs.ModeSymlink: "symbolic link", fs.ModeNamedPipe: "FIFO",
 		fs.ModeSocket: "socket", fs.ModeDevice: "block device", fs.ModeDevice | fs.ModeCharDevice: "character device", fs.ModeIrregular: "file of unknown type"} {

@@ -1,4 +1,4 @@
-// JSON on a terminal.
+// JSON for a terminal.
 
 package text
 

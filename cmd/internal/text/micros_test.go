@@ -1,4 +1,4 @@
-// Microseconds in JSON: seconds, without a rest of the conversion.
+// Microseconds in JSON: seconds, without rounding errors from the conversion.
 
 package text
 

@@ -53,7 +53,7 @@ func (o *Owners) name(known map[uint32]string, id uint32, find func(string) stri
 	return s
 }
 
-// Pad pads names on the right and numbers on the left.
+// Pad pads a name on the right and a number on the left.
 func (o *Owners) Pad(s string, n int) string {
 	if strings.Trim(s, "0123456789") == "" {
 		return PadLeft(s, n)

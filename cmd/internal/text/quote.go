@@ -159,7 +159,7 @@ func cEscape(name, more string) string {
 
 // escapeByte returns \n, \t and so on, or the byte in octal.
 func escapeByte(c byte) string {
-	const letters = "abtnvfr" // from byte 7 on
+	const letters = "abtnvfr" // for the bytes from 7 on
 	if c >= 7 && c <= 13 {
 		return `\` + letters[c-7:c-6]
 	}

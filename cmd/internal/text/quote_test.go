@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// lsTool runs coreutils' ls in a UTF-8 locale, or skips the test without one.
+// lsTool runs coreutils' ls in a UTF-8 locale, or skips the test without coreutils.
 func lsTool(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("ls")
@@ -33,7 +33,7 @@ func lsTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// oddNames returns each byte alone and next to others, and pairs of special characters.
+// oddNames returns each byte alone and beside others, and pairs of special characters.
 func oddNames() []string {
 	list := []string{"a b", "it's", `it's "both"`, "it's $x", "#a", "a#", "~a", "a~", "{", "}", "{}", "a{", "-x", "a'", "'", "''", "a\nb", "\nb",
 		"a\n\nb'c", "ä", "ä'", "ä ö", "\xff", "a\xffb", "日本", "\u00a0", "a\u0085b", "\u2028", "é\xffé", "x\ty", "*", "a=b", "a:b", "a,b", "\x1b[31m",
@@ -58,8 +58,8 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 		t.Fatalf("%d names, made %d", len(raw), len(made))
 	}
 	for _, style := range Styles {
-		// One at a time would be slow: with --zero no style but literal is allowed, so compare
-		// whole listings.
+		// Whole listings are compared, because a call of ls for each name would be slow. With
+		// --zero, ls allows only the literal style.
 		var want, got strings.Builder
 		want.WriteString(lsTool(t, dir, "-AU", "-1", "--quoting-style="+style))
 		for _, name := range raw {
@@ -74,7 +74,7 @@ func TestQuotingIsThatOfLs(t *testing.T) {
 	diffLines(t, "-q", got.String(), lsTool(t, dir, "-AU", "-1", "-q", "-N"))
 }
 
-// Names in messages match cat(1), whose messages begin with the name, and rm(1), with the name in
+// Names in messages match cat(1), where the name begins the message, and rm(1), where it stands in
 // the middle.
 func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 	for tool, c := range map[string]struct{ before, after string }{
@@ -87,7 +87,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 		cmd := exec.Command(path, append([]string{"--"}, oddNames()...)...)
 		cmd.Args[0], cmd.Dir = tool, t.TempDir()
 		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-		out, _ := cmd.CombinedOutput() // it must fail
+		out, _ := cmd.CombinedOutput() // fails, because the names do not exist
 		rest := string(out)
 		for _, name := range oddNames() {
 			var want string
@@ -108,7 +108,7 @@ func TestNamesInMessagesAreThoseOfCoreutils(t *testing.T) {
 
 // A name quoted for a shell is one word: the name, byte by byte.
 func TestShellsReadTheNameBack(t *testing.T) {
-	shell, err := exec.LookPath("bash") // $'' is not in every sh
+	shell, err := exec.LookPath("bash") // not every sh has $''
 	if err != nil {
 		machine.Skip(t, "no bash to read names back")
 	}

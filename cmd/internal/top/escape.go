@@ -1,4 +1,4 @@
-// Keys that send sequences, such as arrows. Such keys have no function here.
+// Keys that send several bytes, such as arrows. These keys have no function here.
 
 package top
 

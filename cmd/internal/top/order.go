@@ -12,8 +12,8 @@ import (
 // An Order sorts rows: by descending value, or by name from A to Z.
 type Order string
 
-// Orders lists all orders, the default first. The key of each is its first letter, except t (time)
-// for mean and u for queue.
+// Orders lists all orders, the default first. The key for an order is its first letter, except t
+// (time) for mean and u for queue.
 var Orders = []Order{"calls", "bytes", "mean", "p99", "queue", "errors", "name"}
 
 var orderKeys = map[byte]Order{'c': "calls", 'b': "bytes", 't': "mean", 'p': "p99", 'u': "queue", 'e': "errors", 'n': "name"}
@@ -51,7 +51,7 @@ func (by Order) operations(list []Operation) {
 	slices.SortStableFunc(list, func(a, b Operation) int { return cmp.Or(cmp.Compare(of(&b), of(&a)), compareOperations(a, b)) })
 }
 
-// clients sorts connections; by their calls if connections lack the value.
+// clients sorts connections. If connections lack the value, it sorts by calls.
 func (by Order) clients(list []ClientRate) {
 	of := func(c *ClientRate) float64 {
 		switch by {

@@ -131,8 +131,8 @@ type delta struct {
 	seconds     float64
 }
 
-// growth returns a counter's growth. A counter below its old value has restarted, as with
-// Prometheus.
+// growth returns a counter's growth. As in Prometheus, a counter below its old value has restarted
+// at 0.
 func growth(now, before float64) float64 {
 	if now < before {
 		before = 0
@@ -208,7 +208,7 @@ func (d *delta) operations() []Operation {
 	return list
 }
 
-// compareOperations orders by name.
+// compareOperations orders operations by name.
 func compareOperations(a, b Operation) int {
 	return cmp.Or(strings.Compare(a.Program, b.Program), strings.Compare(a.Procedure, b.Procedure), strings.Compare(a.Transport, b.Transport))
 }
@@ -229,7 +229,7 @@ func classesSince(now, before []figures.Class) []figures.Class {
 }
 
 // clientsSince computes the rates of connections. A connection is new if it is younger than the
-// interval, or if a count is below the same address's earlier count.
+// interval, or if a count is below the earlier count for its address.
 func clientsSince(now, before []Client, seconds float64, restarted bool) []ClientRate {
 	type id struct{ address, transport string }
 	earlier := make(map[id]*Client, len(before))
@@ -285,7 +285,7 @@ func (d *delta) users(now, before []User) []UserRate {
 	return list
 }
 
-// A userKey identifies a user of a connection.
+// A userKey identifies a user within one connection.
 type userKey struct {
 	sec, principal string
 	uid            int64 // -1: none

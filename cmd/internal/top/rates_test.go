@@ -73,7 +73,8 @@ func snapshot(t *testing.T, at time.Time, text string) *Snapshot {
 	return &Snapshot{At: at, Figures: set}
 }
 
-// sample returns the report of the two texts, two seconds apart, with two connections.
+// sample returns the report between the texts of two snapshots, two seconds apart, with two
+// connections.
 func sample(t *testing.T) *Report {
 	before, now := snapshot(t, when.Add(-2*time.Second), firstText), snapshot(t, when, secondText)
 	before.Clients = []Client{{Address: "10.0.0.7:700", Transport: "tcp", Calls: 10, In: 1000, Out: 1000, Age: 60}, {Address: "10.0.0.9:1", Transport: "tcp", Calls: 7}}
@@ -89,7 +90,7 @@ func sample(t *testing.T) *Report {
 	return now.since(before, "server:9049")
 }
 
-// wantJSON is the report of sample.
+// wantJSON is sample's report as JSON.
 const wantJSON = `{
  "server": "server:9049",
  "version": "v1.2",
@@ -226,8 +227,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestCountersBeginAgain: after a restart, visible in the start time, and after a counter's
-// decrease without one, the rates cover the counts since.
+// TestCountersBeginAgain: after a restart, the rates cover the counts since then. The start time
+// shows a restart; so does a counter that has decreased.
 func TestCountersBeginAgain(t *testing.T) {
 	const name = `nfsrdma_calls_total{procedure="READ",program="nfs",transport="tcp"} `
 	for text, want := range map[string]Report{
@@ -244,7 +245,8 @@ func TestCountersBeginAgain(t *testing.T) {
 			t.Errorf("%q: %v calls/s, restarted %v", text, r.Calls, r.Restarted)
 		}
 	}
-	// A connection with another's address: one is younger than the interval, and one has done less.
+	// Two connections reuse addresses: one is younger than the interval, and the other has fewer
+	// calls than its predecessor.
 	list := clientsSince([]Client{{Address: "a", Calls: 90, Age: 1}, {Address: "b", Calls: 8, Age: 9}}, []Client{{Address: "a", Calls: 80, Age: 50}, {Address: "b", Calls: 10, Age: 7}}, 2, false)
 	if list[0].Calls != 45 || list[1].Calls != 4 {
 		t.Errorf("%+v", list)

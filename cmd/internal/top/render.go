@@ -76,8 +76,8 @@ func (s *style) lines(r *Report) []string {
 	return all
 }
 
-// visibleRows returns the rows that may fit the screen. A server can report a hundred thousand
-// rows, and each key redraws the table.
+// visibleRows returns the rows that can fit the screen. Only these are formatted: a server can
+// report a hundred thousand rows, and each key redraws the table.
 func visibleRows[T any](s *style, items []T) []T {
 	if s.height > 0 {
 		return items[:min(len(items), s.height)]
@@ -85,8 +85,8 @@ func visibleRows[T any](s *style, items []T) []T {
 	return items
 }
 
-// divideLines divides the remaining lines between two tables: half for each table, and the lines
-// that the other table does not need.
+// divideLines divides the remaining lines between two tables: each gets half, and the lines that
+// the other table does not need.
 func (s *style) divideLines(operations, clients []string, left int, both bool) (o, c []string) {
 	if !both {
 		return operations[:max(min(len(operations), left-1), 0)], nil

@@ -11,8 +11,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// shown returns the report of the two texts in a style. The time of day, which depends on the zone,
-// is left out.
+// shown returns sample's report as text in a style. The time of day, which depends on the zone, is
+// replaced.
 func shown(t *testing.T, s style) string {
 	r := sample(t)
 	return strings.Replace(strings.Join(s.lines(r), "\n")+"\n", r.Time.Local().Format("15:04:05"), "TIME", 1)
@@ -68,7 +68,7 @@ CLIENT        CALLS/s  IN MiB/s  OUT MiB/s
 	}
 }
 
-// TestColors: colors appear only if wanted; the words are the same.
+// TestColors: colors appear only if requested; the text is the same.
 func TestColors(t *testing.T) {
 	with, without := shown(t, style{order: "calls", colors: true}), shown(t, style{order: "calls"})
 	if !strings.Contains(with, reverse+"OPERATION") || strings.Contains(without, "\x1b") {

@@ -69,8 +69,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestSequences: arrows, function keys and the terminal's replies are not keys; the bytes after
-// them are.
+// TestSequences: arrows, function keys and the terminal's replies are no keys, but the bytes after
+// these sequences are.
 func TestSequences(t *testing.T) {
 	for typed, want := range map[string]string{"abc": "abc", "\x1b[A": "", "\x1b[Aq": "q", "\x1bOPq": "q", "\x1b[1;5Cp\x1b[15~e": "pe", "\x1bq": "q", "\x1b\x1b[Bq": "q",
 		"\x1b[<0;35;5M+": "+", "\x1b[": ""} {

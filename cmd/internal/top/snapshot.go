@@ -46,7 +46,7 @@ type User struct {
 	Calls     float64 `json:"calls"`
 }
 
-// The names of the used metrics, as documented in docs/monitor.md.
+// Names of the metrics in use, as documented in docs/monitor.md.
 const (
 	prefix = "nfsrdma_"
 

@@ -82,7 +82,7 @@ func Remote(server string) (*Source, error) {
 	}}, nil
 }
 
-// figuresURL completes a server's address as typed.
+// figuresURL returns the URL for a server's address as typed.
 func figuresURL(server string) (*url.URL, error) {
 	wrong := fmt.Errorf("%q: want HOST, HOST:PORT, or http://HOST:PORT/metrics", server)
 	if strings.Contains(server, "://") {

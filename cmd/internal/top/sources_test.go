@@ -1,4 +1,4 @@
-// Sources of figures: servers with figures, with other answers, and without an answer.
+// Sources of metrics: servers with metrics, with other answers, and without an answer.
 
 package top
 
@@ -74,7 +74,7 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreNotTold: a password in a URL is sent, and in no error.
+// TestPasswordsAreNotTold: the password in a URL is sent to the server, and appears in no error.
 func TestPasswordsAreNotTold(t *testing.T) {
 	sent := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +95,8 @@ func TestPasswordsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestLines: as many reports as requested, as text and as JSON; the first snapshot has no interval
-// and is not shown.
+// TestLines: Lines writes as many reports as requested, as text and as JSON. The first snapshot has
+// no interval and is not shown.
 func TestLines(t *testing.T) {
 	var asked atomic.Int32
 	source := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -127,8 +127,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLocal: metrics and clients from a control socket, and the errors without one or with another
-// version.
+// TestLocal: a control socket gives metrics and clients. Without one, or with another version,
+// there is an error.
 func TestLocal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control")
 	if _, err := Local(path).Read(context.Background()); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad serve") {

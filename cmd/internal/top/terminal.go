@@ -14,7 +14,7 @@ const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // alternate screen without a cursor
 	leaveScreen = plain + "\x1b[?25h\x1b[?1049l"
 	topLeft     = "\x1b[H"
-	eraseLine   = "\x1b[K" // from the cursor
+	eraseLine   = "\x1b[K" // from the cursor to the line's end
 	eraseScreen = "\x1b[J"
 )
 

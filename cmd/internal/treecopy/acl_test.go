@@ -93,7 +93,7 @@ func aclTree(t *testing.T) string {
 	return top
 }
 
-// aclsOfTree is getfacl -R: owners, set-id bits, modes and ACLs.
+// aclsOfTree returns what getfacl prints for a tree: owners, set-id bits, modes and ACLs.
 func aclsOfTree(t *testing.T, dir string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "find . ! -type l | sort | xargs getfacl -np")
@@ -123,7 +123,7 @@ func TestACLsGoAlong(t *testing.T) {
 	for tr, addr := range map[nfsclient.Transport]string{nfsclient.TCP: r.addr, nfsclient.RDMA: rdma} {
 		x, y := mountBy(t, tr, addr, "/dir"), other.mount(t, "/dir")
 		name := "/" + tr.String()
-		for range 2 { // the second time over existing targets
+		for range 2 { // the second copies replace existing targets
 			cp(t, all, at(x, name), local(src+"/.")).want(t)
 			cp(t, all, at(y, name), at(x, name+"/.")).want(t)
 			cp(t, all, local(out+name), at(y, name+"/.")).want(t)
@@ -132,7 +132,7 @@ func TestACLsGoAlong(t *testing.T) {
 					t.Errorf("%s by %v:\n%s\nnot\n%s", what, tr, got, want)
 				}
 			}
-			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // the second copy must remove it
+			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // this copy must remove it
 		}
 		setfacl(t, "-k", r.dir+name) // only the target has an ACL, and no default ACL hints at one
 		one := Options{InPlace: true, Preserve: Preserve{Mode: true}}
@@ -147,8 +147,8 @@ func TestACLsGoAlong(t *testing.T) {
 }
 
 // TestACLsWithoutRoom: a target without ACLs gives one line per object, as cp -p does, and the
-// group gets its entry's rights rather than the mask. With mv they are warnings, and the source is
-// removed.
+// group gets its entry's rights rather than the mask. With mv the lines are warnings, and the
+// source is removed.
 func TestACLsWithoutRoom(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	r := newRig(t, asCaller)
@@ -244,7 +244,7 @@ func TestTargetsKeepACLs(t *testing.T) {
 }
 
 // TestACLsComeFirst: no user has more access during the copy than at its end. A directory is
-// private while it is filled, and a file gets its ACL before the mode that shows the mask.
+// private while it is filled. A file gets its ACL before the mode that shows the mask.
 func TestACLsComeFirst(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	src, dst := t.TempDir()+"/d", t.TempDir()
@@ -278,7 +278,7 @@ func TestACLsComeFirst(t *testing.T) {
 }
 
 // TestMoveWithACLsThatStay: a target with ACLs that its source lacks does not replace the source.
-// The line names the cause.
+// The message names the cause.
 func TestMoveWithACLsThatStay(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	file := write(t, "x", src, "f")

@@ -17,7 +17,7 @@ import (
 )
 
 // TestSourceThatChangedStays: a moved file that was written to since it was copied is kept, even at
-// the same size. Another file with its name is kept as well.
+// the same size. Another file that has taken its name is kept as well.
 func TestSourceThatChangedStays(t *testing.T) {
 	for what, change := range map[string]func(name string) error{
 		"nothing":        func(string) error { return nil },
@@ -68,7 +68,7 @@ func TestSourceThatChangedStays(t *testing.T) {
 	}
 }
 
-// A forgetful sink has lost its data at the first sync.
+// A forgetful sink loses its data at the first sync.
 type forgetful struct {
 	buffer
 	syncs int
@@ -83,7 +83,7 @@ func (f *forgetful) Sync() error {
 }
 
 // TestLostWritesOfAStream: a source that can be read again is copied again as a whole. The copy of
-// a stream fails if it was read beyond its first block.
+// a stream fails if more than the stream's first block was read.
 func TestLostWritesOfAStream(t *testing.T) {
 	for _, c := range []struct {
 		size  int

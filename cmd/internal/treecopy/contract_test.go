@@ -1,4 +1,4 @@
-// The contract of Dir, for each kind: local, and a server's memory and directory.
+// The contract of Dir, for each kind: a local directory, and a server's memory and directory.
 
 package treecopy
 
@@ -34,7 +34,7 @@ func eachDir(t *testing.T, f func(t *testing.T, tree Tree, d Dir)) {
 	}
 }
 
-// put makes a file of a Dir.
+// put makes a file in a Dir.
 func put(t *testing.T, d Dir, name, content string) Meta {
 	t.Helper()
 	s, err := d.Create(t.Context(), name, 0o640, len(content))
@@ -51,7 +51,7 @@ func put(t *testing.T, d Dir, name, content string) Meta {
 	return m
 }
 
-// content reads a file of a Dir.
+// contentOf reads a file in a Dir.
 func contentOf(t *testing.T, d Dir, name string) string {
 	t.Helper()
 	m, err := d.Lstat(t.Context(), name)
@@ -72,7 +72,7 @@ func contentOf(t *testing.T, d Dir, name string) string {
 	return string(b)
 }
 
-// list returns the sorted names of a Dir, and checks each Meta against Lstat.
+// list returns the sorted names in a Dir, and compares each Meta with Lstat's.
 func list(t *testing.T, d Dir) string {
 	t.Helper()
 	var names []string
@@ -111,7 +111,7 @@ func TestDirFiles(t *testing.T) {
 		if s.Stream() {
 			t.Error("a regular file is a stream")
 		}
-		for _, at := range []int64{5, 0} { // in any order
+		for _, at := range []int64{5, 0} { // writes may come in any order
 			if n, err := s.WriteAt([]byte("piece"), at); n != 5 || err != nil {
 				t.Errorf("WriteAt %d: %d, %v", at, n, err)
 			}
@@ -156,7 +156,7 @@ func TestDirFiles(t *testing.T) {
 	})
 }
 
-// second returns its second argument: the error of a call with two results.
+// second returns its second argument. It takes the error from a call with two results.
 func second[T any](_ T, err error) error { return err }
 
 // TestDirAdoptsWhatItReplaces: a new file gets owner and mode of the file it will replace.
@@ -274,7 +274,7 @@ func TestDirManyEntries(t *testing.T) {
 			t.Errorf("%d names of %d", len(seen), n)
 		}
 		for range d.Entries(t.Context()) {
-			break // closes the listing's files
+			break // must close the listing's files
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestDirLinks(t *testing.T) {
 		if _, _, _, err := d.Follow(ctx, "loop"); !errors.Is(err, unix.ELOOP) {
 			t.Errorf("Follow of a link to itself: %v", err)
 		}
-		// Only the Meta of a Stat lets methods follow a link.
+		// A Meta from Stat lets methods follow a link; a Meta from Lstat does not.
 		link, err := d.Lstat(ctx, "link")
 		if err != nil {
 			t.Fatalf("Lstat: %v", err)
@@ -394,7 +394,7 @@ func TestDirNamesMove(t *testing.T) {
 		if err := d.RenameTo(ctx, "none", sub, "x"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("RenameTo of nothing: %v", err)
 		}
-		apart := Dir(&fakeDir{}) // of another tree than d
+		apart := Dir(&fakeDir{}) // belongs to another tree than d
 		for what, err := range map[string]error{
 			"LinkTo": d.LinkTo(ctx, m, apart, "x"), "RenameTo": d.RenameTo(ctx, "sub", apart, "x"),
 		} {
@@ -403,7 +403,7 @@ func TestDirNamesMove(t *testing.T) {
 			}
 		}
 		if _, isLocal := d.(*localDir); isLocal {
-			// other is another operand's directory, not below d
+			// other belongs to another operand, and is not below d
 			if err := d.LinkTo(ctx, m, other, "x"); !errors.Is(err, unix.EXDEV) {
 				t.Errorf("LinkTo of another operand: %v", err)
 			}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A setup is a directory with a file "f", a full directory "d", and a link to each.
+// setup returns a directory with a file "f", a full directory "d", and a link to each.
 func setup(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -34,7 +34,7 @@ type destination struct {
 	src  []string
 	dst  string
 	said string // the message, with the destination's path replaced by DST
-	made string // the new names
+	made string // the names that the copy makes
 }
 
 // TestDestinations: the targets of a file and a directory, and the errors for impossible ones.
@@ -100,7 +100,7 @@ func copyTo(t *testing.T, c destination, side string) {
 	}
 	l := cp(t, c.o, dst, sources...)
 	for i := range l.lines {
-		// without a server's status in parentheses
+		// drops a server's status in parentheses
 		line, _, _ := strings.Cut(strings.ReplaceAll(l.lines[i], dst.Text, "DST"), " (")
 		l.lines[i] = walked.ReplaceAllString(line, ": ")
 	}
@@ -127,7 +127,7 @@ func copyTo(t *testing.T, c destination, side string) {
 // walked matches the additional path in an error of a remote tree.
 var walked = regexp.MustCompile(": walk [^:]*: ")
 
-// sorted returns the words of s in the order of the function names.
+// sorted returns the words of s in the same order as names.
 func sorted(s string) []string {
 	list := strings.Fields(s)
 	for i := range list {
@@ -150,8 +150,8 @@ func TestOperandsWithoutATree(t *testing.T) {
 	}
 }
 
-// TestEndOfTheRun: after the end of the context no message appears. When a server does not answer,
-// one message appears, and the following sources are not copied.
+// TestEndOfTheRun: when the context has ended, no message appears. If a server does not answer, one
+// message appears, and the sources after it are not copied.
 func TestEndOfTheRun(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

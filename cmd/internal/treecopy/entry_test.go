@@ -22,7 +22,7 @@ func TestWhetherATargetIsReplaced(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		o        Options
-		age      time.Duration // of the target, less the source's
+		age      time.Duration // the target's age minus the source's
 		answer   bool
 		replaced bool
 		asked    string
@@ -60,7 +60,7 @@ func TestWhetherATargetIsReplaced(t *testing.T) {
 	}
 }
 
-// An unwritable Dir permits writing to no file.
+// An unwritable Dir has no file that may be written.
 type unwritable struct{ Dir }
 
 func (unwritable) Writable(context.Context, Meta) error { return unix.EACCES }
@@ -128,8 +128,9 @@ func TestTargetsThatAreLinks(t *testing.T) {
 	}
 }
 
-// TestServersTreeIsNotWrittenThroughLinks: a server may have put the link there with an earlier
-// copy. An operand that the user names is another matter.
+// TestServersTreeIsNotWrittenThroughLinks: a copy from a server does not write through links in the
+// destination, because an earlier copy may have made them. A link that is itself an operand is
+// followed.
 func TestServersTreeIsNotWrittenThroughLinks(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "hostile", r.dir, "src/f")
@@ -182,8 +183,8 @@ func TestLinksReplaceWhatTheyShould(t *testing.T) {
 	}
 }
 
-// TestNonDirectoryOverTheOperandItself: with -T a file does not replace a directory. The target's
-// name is then ".".
+// TestNonDirectoryOverTheOperandItself: with -T a file does not replace a directory. In this case
+// the target's name is ".".
 func TestNonDirectoryOverTheOperandItself(t *testing.T) {
 	src, dst := write(t, "x", t.TempDir(), "src"), t.TempDir()
 	cp(t, Options{NoTargetDir: true}, local(dst), local(src)).want(t, "cannot overwrite directory '"+dst)

@@ -1,4 +1,4 @@
-// Copies that end early: no half file stands under a final name, and nothing is lost.
+// Copies that end early: no incomplete file has a final name, and no data is lost.
 
 package treecopy
 
@@ -51,7 +51,7 @@ func bigTree(t *testing.T) string {
 	return top
 }
 
-// onlyWhole fails unless every file below dir is whole, and reports temporary files.
+// onlyWhole checks that every file below dir is whole, and that rest temporary files remain.
 func onlyWhole(t *testing.T, dir string, rest int) {
 	t.Helper()
 	left := 0
@@ -143,7 +143,7 @@ func TestLostServerEndsTheCopy(t *testing.T) {
 	l := &log{}
 	x := r.mount(t, "/dir")
 	run := New(l.options(all))
-	// calls wait until the server comes back; the timeout stands for the user's interrupt
+	// calls wait until the server comes back; the timeout stands for a user's interrupt
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := run.Copy(ctx, []Operand{at(tree, filepath.Join(bigTree(t), "d0/large/0"))}, at(x, "/f"))
@@ -189,7 +189,7 @@ func TestErrorsDoNotEndTheCopy(t *testing.T) {
 	onlyWhole(t, out, 0)
 }
 
-// A restarting sink loses written data some times, like a server that restarts.
+// A restarting sink loses written data several times, like a server that restarts.
 type restarting struct {
 	Sink
 	left *int
@@ -301,7 +301,7 @@ func (b *buffer) WriteAt(p []byte, off int64) (int, error) {
 	return copy(b.b[off:], p), nil
 }
 
-// TestFIFOs: a FIFO is read to its end, and a cancelled wait for one ends.
+// TestFIFOs: a FIFO is read to its end, and the wait for a writer can be cancelled.
 func TestFIFOs(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

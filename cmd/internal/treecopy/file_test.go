@@ -1,4 +1,4 @@
-// One file: the temporary file, its failures, and the alternatives.
+// One file: the temporary file, its failures, and what happens instead.
 
 package treecopy
 
@@ -145,8 +145,8 @@ func TestInPlaceThatFailsSaysSo(t *testing.T) {
 	cp(t, Options{InPlace: true}, local(dst+"-new"), at(tree, src)).want(t, "error reading '"+src, "warning: '"+dst+"-new' is incomplete")
 }
 
-// TestStreamThatWasReadIsNotReadAgain: a stream went to a temporary file that cannot replace the
-// target. The target stays, because there is nothing left to write to it.
+// TestStreamThatWasReadIsNotReadAgain: a stream's data is in a temporary file that cannot replace
+// the target. The target stays, because the stream's data cannot be read again.
 func TestStreamThatWasReadIsNotReadAgain(t *testing.T) {
 	src, dst := write(t, "", t.TempDir(), "src"), write(t, "old", t.TempDir(), "dst")
 	tree := &fake{open: func(m Meta, s Source) (Source, error) { return &cutSource{s, 3 * blockSize, io.EOF}, nil }}
@@ -192,7 +192,7 @@ func TestNewFileIsRefused(t *testing.T) {
 	}
 }
 
-// A stickyTree has stickyDirs.
+// A stickyTree opens each directory as a stickyDir.
 type stickyTree struct{ Local }
 
 func (x stickyTree) Parent(ctx context.Context, path, text string) (Dir, string, error) {
@@ -261,7 +261,7 @@ func TestOwnerThatIsRefused(t *testing.T) {
 	}
 }
 
-// A stickyDir refuses to rename a file over another.
+// A stickyDir refuses each rename.
 type stickyDir struct{ Dir }
 
 func (stickyDir) RenameTo(context.Context, string, Dir, string) error { return unix.EPERM }

@@ -203,7 +203,7 @@ func TestUmaskCounts(t *testing.T) {
 	}
 }
 
-// TestMoveAcross: all of a tree goes up and comes back, and nothing stays behind.
+// TestMoveAcross: a whole tree moves to a server and back, and nothing stays behind.
 func TestMoveAcross(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := bigTree(t)

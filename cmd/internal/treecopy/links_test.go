@@ -1,4 +1,4 @@
-// Hard links of sources on several servers.
+// Hard links in sources on several servers.
 
 package treecopy
 

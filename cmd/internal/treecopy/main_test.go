@@ -37,8 +37,8 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors without the runtime poller's, which are opened with the first
-// socket.
+// openFiles counts the open descriptors, except those of Go's runtime poller, which are opened with
+// the first socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -46,7 +46,7 @@ func openFiles() (n int) {
 	}
 	for _, e := range list {
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && len(to) > 0 && to[0] != 'a' {
-			n++ // not anon_inode:[eventpoll] and its eventfd
+			n++ // skips the poller's: anon_inode:[eventpoll] and its eventfd
 		}
 	}
 	return n

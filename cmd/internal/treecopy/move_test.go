@@ -1,4 +1,4 @@
-// Moves: by rename, by copy if there is none, and the conditions that keep a source.
+// Moves: by rename, by copy where renaming fails, and the conditions that keep a source.
 
 package treecopy
 
@@ -95,8 +95,8 @@ func TestMovesOverWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestMoveKeepsKinds: everything that a move by copy must carry. Links among the moved files stay
-// links.
+// TestMoveKeepsKinds: a move by copy keeps every type and attribute. Links among the moved files
+// stay links.
 func TestMoveKeepsKinds(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	top := t.TempDir()
@@ -204,8 +204,8 @@ func TestMoveThatCannotEnd(t *testing.T) {
 	}
 }
 
-// TestMoveSaysWhatItDoes: with -v, in mv(1)'s words: one line for a rename; for a copy the copied
-// files and then the removed ones.
+// TestMoveSaysWhatItDoes: -v prints mv(1)'s words. A rename gives one line; a copy lists first the
+// copied files and then the removed ones.
 func TestMoveSaysWhatItDoes(t *testing.T) {
 	for _, tree := range []Tree{Local{}, apart{}} {
 		top := t.TempDir()

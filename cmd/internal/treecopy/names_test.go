@@ -1,4 +1,4 @@
-// Names and paths as text: nothing here asks a file system.
+// Names and paths as text, without calls to a file system.
 
 package treecopy
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBadNames: names that are no single component, or leave the directory.
+// TestBadNames: names are refused if they are no single component, or lead out of the directory.
 func TestBadNames(t *testing.T) {
 	for name, bad := range map[string]bool{
 		"": true, ".": true, "..": true, "/": true, "a/b": true, "/a": true, "a/": true, "../x": true,
@@ -25,8 +25,8 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
-// TestPathsAreSplitAsWritten: a path's last component, the part before it, and the message text.
-// Together they are the path as typed, without trailing slashes.
+// TestPathsAreSplitAsWritten: a path splits into its last component and the part before, and has a
+// text for messages. Joined again, the parts are the path as typed, without trailing slashes.
 func TestPathsAreSplitAsWritten(t *testing.T) {
 	for _, c := range []struct{ path, dir, base, last, textDir string }{
 		{"a", "", "a", "a", ""},
@@ -77,8 +77,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestTemporaryNamesFit: a temporary name is hidden, no longer than a name can be, never two times
-// the same, and does not end in half a character where the name had whole ones.
+// TestTemporaryNamesFit: a temporary name is hidden, not longer than a name may be, and never
+// repeated. It does not end in a part of a character.
 func TestTemporaryNamesFit(t *testing.T) {
 	for _, name := range []string{
 		"", "a", strings.Repeat("x", 236), strings.Repeat("x", 237), strings.Repeat("x", 238), strings.Repeat("x", 255),
@@ -104,7 +104,7 @@ func TestTemporaryNamesFit(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatAndWhy: the text has the cause, if there is one.
+// TestErrorsSayWhatAndWhy: the text has the operation, and the cause if one is known.
 func TestErrorsSayWhatAndWhy(t *testing.T) {
 	e := &Error{What: "cannot stat 'a'", Err: unix.ENOENT}
 	if e.Error() != "cannot stat 'a': no such file or directory" || !errors.Is(e, unix.ENOENT) {
@@ -120,7 +120,7 @@ func TestErrorsSayWhatAndWhy(t *testing.T) {
 	}
 }
 
-// TestQuote: between single quotes unless the caller sets another style.
+// TestQuote: names stand between single quotes unless the caller sets another style.
 func TestQuote(t *testing.T) {
 	if got := New(Options{}).quote("a b"); got != "'a b'" {
 		t.Errorf("%s", got)

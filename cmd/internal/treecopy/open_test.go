@@ -1,4 +1,4 @@
-// Targets that other clients of a server have open, and that stay the same file or are replaced.
+// Targets that other clients of a server have open: some stay the same file, others are replaced.
 
 package treecopy
 
@@ -16,9 +16,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestTargetsThatOthersHaveOpen: another client continues to read a file of up to a block that is
-// copied over. A larger one, or one that gets its source's mode or owner, is replaced, and the old
-// one is stale.
+// TestTargetsThatOthersHaveOpen: a copy over a file of at most one block keeps the file, so another
+// client continues to read it. A larger file, or one that gets its source's mode or owner, is
+// replaced, and the old file is stale.
 func TestTargetsThatOthersHaveOpen(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := t.TempDir()
@@ -73,7 +73,7 @@ func TestTargetsThatOthersHaveOpen(t *testing.T) {
 	}
 }
 
-// A torn tree belongs to a server that fails writes to an existing file.
+// A torn tree is on a server that fails writes to an existing file.
 type torn struct{ Remote }
 
 func (t torn) Parent(ctx context.Context, path, text string) (Dir, string, error) {
@@ -99,7 +99,8 @@ type tornSink struct{ Sink }
 
 func (tornSink) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
 
-// TestRewriteThatFails: the old content is gone by then, so the complete new file replaces it.
+// TestRewriteThatFails: when a rewrite fails, the old content is gone, so the complete new file
+// replaces it.
 func TestRewriteThatFails(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")
@@ -142,8 +143,8 @@ func (d lockedDir) Overwrite(context.Context, Meta) (Sink, error) {
 	panic("a file that must not be written is written to")
 }
 
-// TestForceReplacesWhatMustNotBeWritten: a server lets the owner write whatever the mode, so -f
-// checks access before it writes.
+// TestForceReplacesWhatMustNotBeWritten: servers let the owner write whatever the mode is, so -f
+// checks access before writing.
 func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
 	r := newRig(t, asCaller)
 	name := write(t, "old", r.dir, "target")
@@ -155,7 +156,7 @@ func TestForceReplacesWhatMustNotBeWritten(t *testing.T) {
 	wantFile(t, "new", name)
 }
 
-// A closed tree refuses to open the files that are there.
+// A closed tree refuses to open existing files.
 type closed struct{ Remote }
 
 func (c closed) Parent(ctx context.Context, path, text string) (Dir, string, error) {

@@ -82,8 +82,8 @@ func TestGrowingSparseSource(t *testing.T) {
 	}
 }
 
-// TestShrinkingSparseSource: the copy of a source truncated while it is read is no longer than the
-// source's largest size after the truncation, or the bytes read before it.
+// TestShrinkingSparseSource: a source is truncated while it is read. Its copy is no longer than the
+// source at its largest after that, or than the bytes read before.
 func TestShrinkingSparseSource(t *testing.T) {
 	src := sparseFile(t, 20<<20)
 	cut := false
@@ -104,7 +104,7 @@ func TestShrinkingSparseSource(t *testing.T) {
 	}
 }
 
-// A cutSource is a stream that breaks, or ends, after some bytes.
+// A cutSource is a stream that breaks or ends after a number of bytes.
 type cutSource struct {
 	Source
 	left int
@@ -116,13 +116,13 @@ func (c *cutSource) Stream() bool { return true }
 func (c *cutSource) Read(p []byte) (int, error) {
 	n := min(len(p), c.left, 1000)
 	if c.left -= n; c.left == 0 {
-		return n, c.err // with the last bytes, as a reader may
+		return n, c.err // a reader may return the error with the last bytes
 	}
 	return n, nil
 }
 
-// TestCutStreamIsNoWholeFile: a stream whose error is io.ErrUnexpectedEOF has not ended. Its bytes
-// do not replace the target, whether it breaks in the first block or later.
+// TestCutStreamIsNoWholeFile: a stream whose error is io.ErrUnexpectedEOF has broken, not ended.
+// Its bytes do not replace the target, whether it breaks in the first block or later.
 func TestCutStreamIsNoWholeFile(t *testing.T) {
 	for _, given := range []int{0, 10, blockSize, 3*blockSize + 10} {
 		for _, why := range []error{io.EOF, io.ErrUnexpectedEOF, fmt.Errorf("connection: %w", io.EOF)} {
@@ -183,8 +183,8 @@ func TestSparseCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// TestZerosOfAPiece: run finds stretches of zeros at multiples of holeSize of the file, not of the
-// buffer.
+// TestZerosOfAPiece: run finds stretches of zeros at multiples of holeSize from the file's start,
+// not from the buffer's.
 func TestZerosOfAPiece(t *testing.T) {
 	zeros, data := make([]byte, holeSize), bytes.Repeat([]byte{1}, holeSize)
 	for _, tc := range []struct {

@@ -1,4 +1,5 @@
-// The rig of the engine's tests: a server of memory and of a directory, and sides that misbehave.
+// The rig of the engine's tests: a server that exports memory and a directory, and sides that
+// misbehave.
 
 package treecopy
 
@@ -70,7 +71,7 @@ func newRig(t *testing.T, squash nfsserver.Squash) *rig {
 	return r
 }
 
-// serveRDMA serves over RDMA too, and returns the address.
+// serveRDMA serves the exports over RDMA too, and returns the address.
 func (r *rig) serveRDMA(t *testing.T) string {
 	t.Helper()
 	dev := iwarp.Open(rnic.DeviceConfig{})
@@ -110,7 +111,7 @@ func at(tree Tree, path string) Operand {
 
 func local(path string) Operand { return at(Local{}, path) }
 
-// A log has the messages of a run.
+// A log has the messages of one run.
 type log struct {
 	mu    sync.Mutex
 	lines []string
@@ -164,10 +165,10 @@ func mv(t *testing.T, o Options, dst Operand, src ...Operand) *log {
 	return l
 }
 
-// all are the options of cp -a.
+// all has the options of cp -a.
 var all = Options{Recursive: true, Preserve: Preserve{Mode: true, Owner: true, Times: true, Links: true}}
 
-// write makes a file, and its directories.
+// write makes a file, and the directories above it.
 func write(t *testing.T, content string, path ...string) string {
 	t.Helper()
 	p := filepath.Join(path...)
@@ -184,7 +185,7 @@ func wantFile(t *testing.T, want string, path ...string) {
 	}
 }
 
-// names lists a tree of this machine, sorted.
+// names lists the names in a local tree, sorted.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string
@@ -200,13 +201,13 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(list, " ")
 }
 
-// A fake is a Tree of this machine with hooks on its sources.
+// A fake is a local Tree with hooks for its sources and sinks.
 type fake struct {
 	Local
 	list []Meta                                  // additional entries of a listing
 	open func(m Meta, s Source) (Source, error)  // replaces the result of Open
 	sink func(name string, s Sink) (Sink, error) // replaces the result of Create
-	sub  func(ctx context.Context, m Meta) error // before a directory is opened
+	sub  func(ctx context.Context, m Meta) error // called before a directory is opened
 }
 
 func (f *fake) OpenDir(ctx context.Context, path, text string) (Dir, error) {
@@ -277,5 +278,5 @@ func (d *fakeDir) RenameTo(ctx context.Context, name string, to Dir, newName str
 	return d.Dir.RenameTo(ctx, name, to, newName)
 }
 
-// asCaller makes a server map no caller, not even root.
+// asCaller makes a server act as each caller, root too.
 var asCaller = nfsserver.Squash{NoRootSquash: true}

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestSameFileIsRefused: a file is not copied onto itself, whether by name, by a hard or a symbolic
-// link, locally, on a server, through two connections, or through a server on this machine.
+// TestSameFileIsRefused: a file is not copied onto itself, neither by name nor by a hard or
+// symbolic link. This holds locally, on a server, through two connections, and through a server on
+// this machine.
 func TestSameFileIsRefused(t *testing.T) {
 	r := newRig(t, asCaller)
 	write(t, "precious", r.dir, "f")
@@ -143,13 +144,13 @@ func TestTreeIsNotCopiedIntoItself(t *testing.T) {
 	if after := names(t, r.dir); after != before {
 		t.Errorf("made: %s", after)
 	}
-	// A link of the source leads to a directory above the destination.
+	// a link in the source leads to a directory above the destination
 	must.Succeed(t, os.MkdirAll(filepath.Join(r.dir, "src"), 0o755))
 	must.Succeed(t, os.Symlink(r.dir, filepath.Join(r.dir, "src/up")))
 	cp(t, Options{Recursive: true, Follow: FollowAlways}, here("dst"), here("src")).want(t, "into itself")
 }
 
-// TestHostileTree: nothing that a server lists leads outside of the destination.
+// TestHostileTree: names and links from a server never lead out of the destination.
 func TestHostileTree(t *testing.T) {
 	dirMode := fs.ModeDir | 0o700
 	r := newRig(t, asCaller)
@@ -165,7 +166,7 @@ func TestHostileTree(t *testing.T) {
 			t.Errorf("%s: %q, made %s", name, l.lines, names(t, dst))
 		}
 	}
-	// A later copy does not write through a link from an earlier one.
+	// A later copy does not write through a link that an earlier copy has made.
 	top := t.TempDir()
 	victim := write(t, "victim", top, "victim")
 	must.Succeed(t, os.MkdirAll(filepath.Join(top, "dst/src"), 0o755))

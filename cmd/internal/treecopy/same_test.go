@@ -1,4 +1,5 @@
-// When two objects are one: within a domain by number, between two domains by other attributes too.
+// When two objects are the same: within a domain by number, between two domains also by other
+// attributes.
 
 package treecopy
 

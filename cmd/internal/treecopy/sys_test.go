@@ -112,7 +112,7 @@ func TestNextDataOfTheFileSystem(t *testing.T) {
 }
 
 // TestSetAttrSetsWhatIsAsked: each attribute can be set by itself, and the others stay. For a link,
-// they are its own, never its target's.
+// the link's own attributes are set, never its target's.
 func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	dir := t.TempDir()
 	f := write(t, "x", dir, "f")
@@ -175,7 +175,7 @@ func TestSetAttrSetsWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestMknodMakesItsKind: the types of mknod(2) are made; others fail with EINVAL.
+// TestMknodMakesItsKind: the types of mknod(2) are made; other types fail with EINVAL.
 func TestMknodMakesItsKind(t *testing.T) {
 	machine.NeedRoot(t, "files of several users: needs root")
 	d, err := openLocalDir(unix.AT_FDCWD, t.TempDir(), 0, "DIR")
@@ -203,8 +203,8 @@ func TestMknodMakesItsKind(t *testing.T) {
 	}
 }
 
-// TestXattrsThatAreCarried: users' attributes are copied; others, such as a program's capabilities,
-// are not.
+// TestXattrsThatAreCarried: attributes in the user namespace are copied; others, such as a
+// program's capabilities, are not.
 func TestXattrsThatAreCarried(t *testing.T) {
 	for name, want := range map[string]bool{
 		"user.": true, "user.comment": true, posixacl.AttrAccess: true, posixacl.AttrDefault: false,
@@ -253,7 +253,8 @@ func TestXattrsThatAreCarried(t *testing.T) {
 	}
 }
 
-// TestNarrowed: the group gets its entry's rights, limited by the mask; nothing else changes.
+// TestNarrowed: the group bits become the rights of the group's entry, limited by the mask; nothing
+// else changes.
 func TestNarrowed(t *testing.T) {
 	for group, want := range map[uint16]fs.FileMode{0: 0o606, 2: 0o626, 5: 0o646, 7: 0o666} {
 		acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 1}, {Tag: posixacl.GroupObj, Perm: group}, {Tag: posixacl.Mask, Perm: 6}}
@@ -266,7 +267,7 @@ func TestNarrowed(t *testing.T) {
 	}
 }
 
-// TestDropACLErrors: a missing ACL, or a file system without ACLs, is no error; others are.
+// TestDropACLErrors: a missing ACL, or a file system without ACLs, is no error; other failures are.
 func TestDropACLErrors(t *testing.T) {
 	for _, c := range []struct{ access, def, want error }{
 		{nil, nil, nil}, {unix.ENODATA, nil, nil}, {unix.EOPNOTSUPP, unix.EOPNOTSUPP, nil},

@@ -1,5 +1,5 @@
-// The walk of a tree: listing, making, entering and closing directories, and the time at which a
-// directory gets its mode.
+// The walk of a tree: listing, making, entering and closing directories, and when a directory gets
+// its mode.
 
 package treecopy
 
@@ -19,7 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// tree makes a tree of the given levels, with dirs directories and files files in each.
+// tree makes a tree with the given number of levels, and with dirs directories and files files in
+// each.
 func tree(t *testing.T, dir string, levels, dirs, files int) {
 	t.Helper()
 	for i := range files {
@@ -33,7 +34,7 @@ func tree(t *testing.T, dir string, levels, dirs, files int) {
 	}
 }
 
-// equalTrees compares names, modes and contents of two trees of this machine.
+// equalTrees compares the names, modes and contents in two local trees.
 func equalTrees(t *testing.T, a, b string) {
 	t.Helper()
 	one, two := names(t, a), names(t, b)
@@ -90,8 +91,8 @@ func TestTreesOfAllShapes(t *testing.T) {
 	}
 }
 
-// TestDirectoriesGetTheirModeLast: an unwritable directory is filled nevertheless, and its time is
-// its source's although its entries were made later.
+// TestDirectoriesGetTheirModeLast: an unwritable directory is filled nevertheless, and gets its
+// source's time, although its entries were made later.
 func TestDirectoriesGetTheirModeLast(t *testing.T) {
 	r := newRig(t, asCaller)
 	src := filepath.Join(t.TempDir(), "src")
@@ -203,7 +204,7 @@ func TestListingThatFails(t *testing.T) {
 	}
 }
 
-// TestFollowedLinksInTrees: with -L links become their targets, dangling ones are reported, and a
+// TestFollowedLinksInTrees: with -L links become their targets, dangling links are reported, and a
 // link to a directory above is not followed forever.
 func TestFollowedLinksInTrees(t *testing.T) {
 	top := t.TempDir()
@@ -235,7 +236,7 @@ func TestVerboseNamesEachObject(t *testing.T) {
 	tree(t, src, 1, 2, 1)
 	l := &log{}
 	o := l.options(all)
-	o.Verbose = func(s string) { o.Warn(s) } // Warn locks the log
+	o.Verbose = func(s string) { o.Warn(s) } // Warn writes under the log's lock
 	if err := New(o).Copy(t.Context(), []Operand{local(src)}, local(dst)); err != nil {
 		t.Fatalf("Copy: %v", err)
 	}

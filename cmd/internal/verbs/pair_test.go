@@ -1,4 +1,4 @@
-// Both roles in this process, on addresses of loopback that nothing else has.
+// Both roles in this process, on addresses of loopback that no other test has.
 
 package verbs
 
@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// both runs a test as server and, when that listens, as client. Each may change its options.
+// both runs a test as server, and as client once the server listens. server and client may change
+// their options.
 func both[R any](t *testing.T, o Options, run func(context.Context, Options) (R, error), server, client func(*Options)) (s, c R, serverErr, clientErr error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,4 @@
-// The tests of perftest between two ends of ours, and against peers that do it wrong.
+// The tests of perftest between two of our ends, and against peers that make mistakes.
 
 package verbs
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// perfOf is Perf of one test.
+// perfOf returns a function that runs Perf for one test.
 func perfOf(name string) func(context.Context, Options) (*PerfReport, error) {
 	return func(ctx context.Context, o Options) (*PerfReport, error) { return Perf(ctx, name, o) }
 }
@@ -31,7 +31,7 @@ func testPerf(t *testing.T, cm bool) {
 	for name, test := range perfTests {
 		for _, service := range test.services {
 			if cm && service == rnic.UC {
-				continue // see TestPerfChecksOptions
+				continue // refused: see TestPerfChecksOptions
 			}
 			s, c, err, err2 := both(t, Options{Service: service, Iterations: 200, CM: cm}, perfOf(name), nil, nil)
 			if err != nil || err2 != nil {
@@ -50,7 +50,7 @@ func testPerf(t *testing.T, cm bool) {
 			if (c.Max > 0) != latency || (c.Average > 0) == latency {
 				t.Errorf("%+v, want either a latency or a throughput, latency: %v", c, latency)
 			}
-			// UC and UD lose messages that exceed the socket's buffer.
+			// UC and UD lose messages when the socket's buffer is full.
 			if !latency && (s.Messages > 200 || s.Messages < 200 && (service == rnic.RC || s.Messages == 0)) {
 				t.Errorf("%s over %v: %d messages have come", name, service, s.Messages)
 			}
@@ -71,8 +71,8 @@ func testPerf(t *testing.T, cm bool) {
 	}
 }
 
-// TestPerfAgrees: the smaller path MTU counts, and a datagram has that size unless a smaller one is
-// requested.
+// TestPerfAgrees: the ends use the smaller of their path MTUs. A datagram has that size unless a
+// smaller one is requested.
 func TestPerfAgrees(t *testing.T) {
 	s, c, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 10}, perfOf("send_bw"), func(o *Options) { o.MTU = 512 }, nil)
 	if err != nil || err2 != nil {
@@ -89,7 +89,7 @@ func TestPerfAgrees(t *testing.T) {
 	}
 }
 
-// TestPerfLost: a UD server reports the received messages when its client is done.
+// TestPerfLost: a UD server reports how many messages it has received when its client is done.
 func TestPerfLost(t *testing.T) {
 	s, _, err, err2 := both(t, Options{Service: rnic.UD, Iterations: 40}, perfOf("send_bw"), nil, func(o *Options) { o.Iterations = 30 })
 	if err != nil || err2 != nil || s.Messages > 30 || s.Messages == 0 || s.Iterations != 40 {
@@ -101,7 +101,8 @@ func TestPerfLost(t *testing.T) {
 	}
 }
 
-// TestPerfTestsDiffer: a mismatch of tests is refused, with an explanation at one end at least.
+// TestPerfTestsDiffer: if the ends run different tests, at least one end refuses with an
+// explanation.
 func TestPerfTestsDiffer(t *testing.T) {
 	_, _, err, err2 := both(t, Options{Service: rnic.RC, Iterations: 3, Size: 100}, func(ctx context.Context, o Options) (*PerfReport, error) {
 		if o.server() {
@@ -131,8 +132,8 @@ func TestPerfChecksOptions(t *testing.T) {
 	}
 }
 
-// TestPerfOfStrangers: a client with another exchange is refused as soon as possible, with an
-// explanation.
+// TestPerfOfStrangers: a client with another exchange is refused at its first wrong message, with
+// an explanation.
 func TestPerfOfStrangers(t *testing.T) {
 	good := string(exchange.AppendVersion(nil, "5.99")) + "\x00\x00\x10\x00\x00\x00\x00\x40" + "3\x00"
 	for want, text := range map[string]string{
@@ -163,8 +164,8 @@ func TestPerfOfStrangers(t *testing.T) {
 	}
 }
 
-// TestPerfByCMOfStrangers: a client that connects by the connection manager and says something else
-// is refused with words, as over TCP.
+// TestPerfByCMOfStrangers: a client that connects by the connection manager and sends other
+// messages is refused with an explanation, as over TCP.
 func TestPerfByCMOfStrangers(t *testing.T) {
 	version := exchange.AppendVersion(nil, "6.06")
 	for want, messages := range map[string][][]byte{
@@ -190,8 +191,8 @@ func TestPerfByCMOfStrangers(t *testing.T) {
 	}
 }
 
-// strange sends messages, each after the answer to the previous one, and leaves after the last
-// answer. After a nil message it stays until the server leaves.
+// strange sends messages, each after the answer to the previous one, and closes the connection
+// after the last answer. With nil as a message, it waits until the server closes.
 func strange(ctx context.Context, o *Options, messages [][]byte) error {
 	t, err := connectControlByCM(ctx, o)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The pingpongs between two ends of ours, and against peers that do it wrong.
+// The pingpongs between two of our ends, and against peers that make mistakes.
 
 package verbs
 
@@ -45,7 +45,7 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// TestPingpongOptionsDiffer: one of the ends reports a mismatch.
+// TestPingpongOptionsDiffer: if the ends' options differ, at least one end reports it.
 func TestPingpongOptionsDiffer(t *testing.T) {
 	for _, service := range []rnic.Service{rnic.RC, rnic.UC, rnic.UD} {
 		_, _, err, err2 := both(t, Options{Service: service, Size: 100, Iterations: 3}, Pingpong, nil, func(o *Options) { o.Size = 200 })

@@ -1,4 +1,4 @@
-// rping between two ends of ours, and against peers that do it wrong.
+// rping between two of our ends, and against peers that make mistakes.
 
 package verbs
 

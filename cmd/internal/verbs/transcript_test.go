@@ -24,8 +24,7 @@ const (
 )
 
 // TestPerfTranscript: our server answers each message of a recorded client with one of the same
-// length, in turn. The tests are those that end with the exchange alone; with UD no message
-// arrives.
+// length, in turn. The tests here need only this exchange to end; with UD no message arrives.
 func TestPerfTranscript(t *testing.T) {
 	conformance.Proves(t, "IBU-255")
 	for name, text := range map[string]string{
@@ -54,14 +53,14 @@ func TestPerfTranscript(t *testing.T) {
 	}
 }
 
-// speak sends each message, and hears one as long before the next.
+// speak sends each message, and reads an answer with the same length before the next.
 func speak(at string, messages []string) error {
 	c, err := net.Dial("tcp", at)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // for an exchange that hangs
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // ends an exchange that hangs
 	for i, m := range messages {
 		if _, err := io.WriteString(c, m); err != nil {
 			return err
@@ -82,7 +81,7 @@ func speak(at string, messages []string) error {
 	return nil
 }
 
-// TestPingpongDefaults: the defaults of Linux's pingpongs.
+// TestPingpongDefaults: the defaults are those of Linux's pingpongs.
 func TestPingpongDefaults(t *testing.T) {
 	conformance.Proves(t, "IBU-254")
 	for service, want := range map[rnic.Service]Common{rnic.RC: {MTU: 1024, Size: 4096}, rnic.UC: {MTU: 1024, Size: 4096}, rnic.UD: {MTU: 4096, Size: 1024}} {

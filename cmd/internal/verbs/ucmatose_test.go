@@ -1,4 +1,4 @@
-// ucmatose between two ends of ours.
+// ucmatose between two of our ends.
 
 package verbs
 
@@ -26,8 +26,8 @@ func TestUcmatose(t *testing.T) {
 	}
 }
 
-// TestUcmatoseChecked: invalid options are refused. A server notices a client with other messages,
-// and one that leaves early.
+// TestUcmatoseChecked: invalid options are refused. A server reports a client that sends other
+// messages, or that closes the connection early.
 func TestUcmatoseChecked(t *testing.T) {
 	if _, err := Ucmatose(t.Context(), Options{Port: 1, Iterations: 5000}); err == nil || !strings.Contains(err.Error(), "--count 5000: 1 to 4096") {
 		t.Errorf("Ucmatose: %v, want %q", err, "--count 5000: 1 to 4096")
@@ -46,8 +46,8 @@ func TestUcmatoseChecked(t *testing.T) {
 		return rpingPeer(func(*rping) error { return nil })(ctx, o)
 	}
 	_, _, err, _ = both(t, Options{Iterations: 20}, leaves, nil, nil)
-	// While the server sends, or before the client has gone: the client's receives are too short
-	// for its messages.
+	// The client leaves while the server sends, or its receives are too short for the messages that
+	// arrive before.
 	if err == nil || !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "connection lost") && !strings.Contains(err.Error(), "the peer refused it") {
 		t.Errorf("a client that leaves: %v", err)
 	}

@@ -1,4 +1,4 @@
-// udaddy and mckey between two ends of ours.
+// udaddy and mckey between two of our ends.
 
 package verbs
 
@@ -27,7 +27,7 @@ func TestUdaddy(t *testing.T) {
 	}
 }
 
-// mckey is Mckey with a group unique to this test; the end with a Host is the sender.
+// mckey runs Mckey with a group that only this test uses; the end with a Host is the sender.
 func mckey(ctx context.Context, o Options) (*PingpongReport, error) {
 	receiver := o.Local
 	if !o.server() {

@@ -101,7 +101,7 @@ func (m *manager) await(want string) {
 	}
 }
 
-// end ends the server as systemctl stop does.
+// end ends the server as "systemctl stop" does.
 func (m *manager) end(cmd *exec.Cmd) {
 	m.Helper()
 	_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -111,8 +111,8 @@ func (m *manager) end(cmd *exec.Cmd) {
 	}
 }
 
-// TestServiceManager: the server serves on the sockets that it is given, and says so; clients that
-// come, or come back, while it starts again are not refused, over TCP and over RDMA.
+// TestServiceManager: the server uses the passed sockets, and notifies its readiness. While it
+// restarts, new and returning clients are not refused, over TCP and RDMA.
 func TestServiceManager(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exports")
@@ -146,7 +146,7 @@ func TestServiceManager(t *testing.T) {
 		t.Fatalf("Mount: %v", err)
 	}
 	m.end(server)
-	// While no server runs: a mount's calls, and new connections.
+	// While no server runs, a mount makes a call, and a new client connects.
 	done := make(chan error)
 	go func() {
 		done <- tree.WriteFile(t.Context(), "f", []byte("x"), 0o644)
@@ -202,7 +202,7 @@ func TestPassedSockets(t *testing.T) {
 	c, port := socket("tcp")
 	u, _ := socket("udp")
 	r, _ := socket("tcp")
-	many, err := net.Listen("tcp", "127.0.0.1:0") // of MPTCP, where the kernel has it
+	many, err := net.Listen("tcp", "127.0.0.1:0") // a socket of MPTCP, if the kernel supports it
 	if err != nil {
 		t.Fatalf("net.Listen: %v", err)
 	}

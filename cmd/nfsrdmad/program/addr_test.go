@@ -76,7 +76,7 @@ func TestAddressWithPort(t *testing.T) {
 	}
 }
 
-// TestServeOnBracketedAddress serves on [::1] and reaches it there, over both transports' ports.
+// TestServeOnBracketedAddress: a server on [::1] is reached there, on the ports of both transports.
 func TestServeOnBracketedAddress(t *testing.T) {
 	tcp, rdma := freePort(t), freePort(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// auditRecord has the checked fields of a record.
+// An auditRecord has the fields of a record that tests check.
 type auditRecord struct {
 	Client, Transport, Op, Export, Path, Name, Dir, Result string
 
@@ -55,7 +55,7 @@ func readAudit(t *testing.T, name string) (list []auditRecord) {
 	return list
 }
 
-// changeAll asks for a change of each kind below the root of an export.
+// changeAll requests a change of each kind below the root of an export.
 func changeAll(t *testing.T, c *nfsclient.Client) {
 	t.Helper()
 	ctx := context.Background()
@@ -82,8 +82,8 @@ func changeAll(t *testing.T, c *nfsclient.Client) {
 	}
 }
 
-// TestServeAudit: all changes over TCP and RDMA are recorded. Reload and SIGHUP replace the file,
-// without an exports file too.
+// TestServeAudit: all changes over TCP and RDMA are recorded. Reload and SIGHUP reopen the file,
+// even without an exports file.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp, rdma := filepath.Join(dir, "audit"), filepath.Join(dir, "control"), freePort(t), freePort(t)

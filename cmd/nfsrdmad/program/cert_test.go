@@ -1,4 +1,4 @@
-// nfsrdmad cert: one command for each step, and nothing is destroyed.
+// nfsrdmad cert: one command for each step; no step overwrites files.
 
 package program
 
@@ -28,7 +28,7 @@ func TestCertSteps(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	for _, step := range []struct {
 		args  []string
-		want  string // in the output
+		want  string // part of the output
 		files []string
 	}{
 		{[]string{"ca", "--name", "Example"}, "CN=Example, until ", []string{"ca.crt", "ca.key"}},

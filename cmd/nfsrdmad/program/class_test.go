@@ -1,5 +1,5 @@
-// The time classes: at each bound and on both sides of it, class agrees with a search through all
-// bounds.
+// The classes of call times: at each bound, and just below and above it, class agrees with a search
+// through all bounds.
 
 package program
 

@@ -1,4 +1,4 @@
-// Exports while the mount table is unreadable.
+// Exports while the mount table cannot be read.
 
 package program
 
@@ -22,12 +22,12 @@ func openNothing(t *testing.T) (restore func()) {
 			t.Errorf("unix.Setrlimit: %v", err)
 		}
 	}
-	set(unix.Rlimit{Cur: 3, Max: limit.Max}) // no number from 3 on is given
+	set(unix.Rlimit{Cur: 3, Max: limit.Max}) // no descriptor from 3 on can be opened
 	return func() { set(limit) }
 }
 
-// TestLastDescriptor: a directory opened with the last descriptor leaves none for the mount table.
-// The error names the reason, and a reload that releases other descriptors continues with it.
+// TestLastDescriptor: opening a directory takes the last descriptor, so the mount table cannot be
+// read. The error is errDescriptors, so a reload retries after it has released other descriptors.
 func TestLastDescriptor(t *testing.T) {
 	defer func() { newFS = osfs.New }()
 	restore := func() {}
@@ -44,7 +44,7 @@ func TestLastDescriptor(t *testing.T) {
 }
 
 // TestMountTableUnread: without descriptors the server does not see changes of the mounts. Exports
-// stay in place until it does.
+// stay in place until the mount table can be read again.
 func TestMountTableUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "exports")
 	put(t, file, t.TempDir()+" *(rw,insecure)\n")

@@ -1,5 +1,5 @@
-// The dashboard and the alerts in deploy: a running server has every figure, label and status named
-// there.
+// The dashboard and the alerts in deploy: a running server has every metric, label and status that
+// they name.
 
 package program
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// exposition is a server's metrics: the labels by metric name, and the values by label.
+// An exposition is a server's metrics: for each metric its labels, and for each label its values.
 type exposition map[string]map[string]map[string]bool
 
 var (
@@ -43,7 +43,7 @@ func readExposition(text string) exposition {
 	}
 	for _, labels := range all {
 		labels["job"], labels["instance"] = map[string]bool{"nfsrdma": true}, map[string]bool{}
-		if labels["status"] != nil { // most of them do not occur under a small load
+		if labels["status"] != nil { // a small load causes few statuses
 			for n := range nfs3.Status(10100) {
 				labels["status"][n.String()] = true
 			}
@@ -52,14 +52,14 @@ func readExposition(text string) exposition {
 	return all
 }
 
-// A promQuery has the names in a PromQL expression.
+// A promQuery has the names that occur in a PromQL expression.
 type promQuery struct {
 	metrics  []string
 	matchers []promMatcher
-	by       []string // labels of aggregations, which results have
+	by       []string // labels after by: the only labels in the results
 }
 
-// A promMatcher is one label of a metric's braces.
+// A promMatcher is the condition on one label in a metric's braces.
 type promMatcher struct{ metric, label, op, value string }
 
 // promToken matches a string, a range, a number, a name, an operator of matchers or another
@@ -93,7 +93,7 @@ func parsePromQL(expr string) (q promQuery) {
 
 func isName(word string) bool { return regexp.MustCompile(`^[a-zA-Z_]`).MatchString(word) }
 
-// check returns the names in the expression that do not exist. shown are the labels used in its
+// check returns those names in the expression that do not exist. shown lists the labels used in its
 // legend or message.
 func (all exposition) check(expr string, shown []string) (wrong []string) {
 	q := parsePromQL(expr)
@@ -111,7 +111,7 @@ func (all exposition) check(expr string, shown []string) (wrong []string) {
 			}
 		}
 	}
-	for _, l := range shown { // an aggregation leaves only its own
+	for _, l := range shown { // an aggregation keeps only the labels after by
 		if regexp.MustCompile(`\b(sum|max|min|avg|count)\b`).MatchString(expr) && !slices.Contains(q.by, l) {
 			wrong = append(wrong, "the result has no label "+l)
 		}
@@ -131,7 +131,7 @@ func (all exposition) check(expr string, shown []string) (wrong []string) {
 	return wrong
 }
 
-// A promUse is an expression of a file, with the labels that the text of its results names.
+// A promUse is an expression in a file, with the labels that the text of the results shows.
 type promUse struct {
 	where, expr string
 	shown       []string
@@ -146,7 +146,7 @@ func labelsOf(text string) (labels []string) {
 	return labels
 }
 
-// dashboardUses returns the expressions of the dashboard, including its variables'.
+// dashboardUses returns the expressions in the dashboard, including those of its variables.
 func dashboardUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/grafana-nfsrdma.json")
@@ -179,7 +179,7 @@ func dashboardUses(t *testing.T) (uses []promUse) {
 	return uses
 }
 
-// alertUses returns the expressions of the alerts, each on one line.
+// alertUses returns the expressions in the alerts; each must stand on one line.
 func alertUses(t *testing.T) (uses []promUse) {
 	t.Helper()
 	b, err := os.ReadFile("../../../deploy/prometheus-alerts.yml")
@@ -199,8 +199,8 @@ func alertUses(t *testing.T) (uses []promUse) {
 	return uses
 }
 
-// TestDashboardAndAlerts: all their metrics exist on a server under a small load, and the dashboard
-// shows every metric of the server.
+// TestDashboardAndAlerts: all metrics in them exist on a server under a small load, and the
+// dashboard shows every metric of the server.
 func TestDashboardAndAlerts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -218,8 +218,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 		}
 	}
 	used := map[string]bool{
-		// Quantiles come from a histogram's buckets, so its sum and count are not shown. The last
-		// two say little over time.
+		// Quantiles come from a histogram's buckets, so the dashboard does not show sum and count.
+		// The last two metrics say little over time.
 		"nfsrdma_call_duration_seconds_sum": true, "nfsrdma_call_duration_seconds_count": true,
 		"nfsrdma_connection_oldest_age_seconds": true, "nfsrdma_duplicate_cache_replies": true,
 	}

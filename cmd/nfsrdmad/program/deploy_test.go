@@ -28,7 +28,7 @@ type instruction struct {
 	args []string
 }
 
-// containerfile parses deploy's, which has no continuation lines.
+// containerfile parses deploy's Containerfile, which has no continuation lines.
 func containerfile(t *testing.T) (list []instruction) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/Containerfile")
@@ -95,8 +95,8 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
-// TestContainer: the image's command serves files as its user, without privileges or writable
-// files. The ports are the image's, so it has a separate network.
+// TestContainer: the image's command serves files as the image's user, without privileges or
+// writable files. It uses the image's ports, so it needs a network of its own.
 func TestContainer(t *testing.T) {
 	if !machine.Apart(t, "setpriv") {
 		return
@@ -117,7 +117,7 @@ func TestContainer(t *testing.T) {
 			}
 		}
 	}
-	program := "/run/nfsrdmad.test" // other users can reach it
+	program := "/run/nfsrdmad.test" // a path that other users can reach
 	copyFile(t, os.Args[0], program)
 	cmd := exec.Command("setpriv", "--reuid="+user[0], "--regid="+user[1], "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs",
 		program, "-test.run=^TestServeChild$")
@@ -172,7 +172,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestMountUnits: systemd finds nothing wrong with the units of a mount, and its options are ours.
+// TestMountUnits: systemd accepts the mount units, and their options are options of nfsrdma mount.
 func TestMountUnits(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/mnt-data.mount")
 	if err != nil {
@@ -193,7 +193,7 @@ func TestMountUnits(t *testing.T) {
 	}
 }
 
-// TestFirewall: nft accepts the rules, twice; only hosts in the sets reach the ports.
+// TestFirewall: nft accepts the rules, also a second time. Only hosts in the sets reach the ports.
 func TestFirewall(t *testing.T) {
 	if !machine.Apart(t, "nft") {
 		return
@@ -214,7 +214,7 @@ func TestFirewall(t *testing.T) {
 		"--log-level", "error")()
 	for _, port := range []string{"2049", "20049", "111", "9049"} {
 		awaitPort(t, "127.0.0.1:"+port)
-		// The packets are dropped, so no timeout would be long enough for an answer.
+		// The rules drop the packets, so a longer timeout would not bring an answer either.
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 500 * time.Millisecond}
 		if c, err := d.DialContext(context.Background(), "tcp", "127.0.0.1:"+port); err == nil {
 			c.Close()
@@ -223,7 +223,7 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// TestSysctl: the kernel has the settings.
+// TestSysctl: the kernel has each setting in deploy's file.
 func TestSysctl(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/nfsrdma.sysctl.conf")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childEnv makes TestServeChild run nfsrdmad with these arguments, one per line.
+// childEnv makes TestServeChild run nfsrdmad with the arguments in the variable, one per line.
 const childEnv = "NFSRDMA_TEST_SERVE"
 
 // TestServeChild is a server in a separate process; it tests nothing.
@@ -40,7 +40,7 @@ func TestServeChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// few is a server with few descriptors, and its addresses.
+// A few is a server with few descriptors, with its addresses.
 type few struct {
 	*testing.T
 	tcp, rdma string
@@ -50,8 +50,8 @@ type few struct {
 func startFew(t *testing.T, ulimit string, args ...string) *few {
 	t.Helper()
 	tcp, rdma := freePort(t), freePort(t)
-	// Without RoCE and rpcbind, which exist once per machine: a warning about another test's would
-	// be an extra line.
+	// RoCE and rpcbind exist once per machine. With them, another test's server could cause a
+	// warning, which would be an extra line.
 	args = append([]string{"serve", t.TempDir() + "=/x", "--ephemeral-key", "--no-root-squash", "--tcp-port", tcp, "--rdma-port", rdma, "--rdma", "iwarp", "--rpcbind", "off"}, args...)
 	cmd := exec.Command("sh", "-c", ulimit+`; exec "$0" -test.run='^TestServeChild$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, "\n"))
@@ -73,7 +73,7 @@ func startFew(t *testing.T, ulimit string, args ...string) *few {
 	}
 	t.Cleanup(func() { f.end() })
 	lines := bufio.NewScanner(out)
-	for lines.Scan() { // until the last line of the banner
+	for lines.Scan() { // reads up to the last line at the start
 		if strings.Contains(lines.Text(), "proto=tcp") {
 			return f
 		}
@@ -82,7 +82,7 @@ func startFew(t *testing.T, ulimit string, args ...string) *few {
 	return nil
 }
 
-// connect returns a connection after a successful call; nil if it was refused.
+// connect returns a connection after a successful call, or nil if the connection was refused.
 func (f *few) connect(rdma bool) *transport.Client {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -122,7 +122,7 @@ func (f *few) crowd(n int) (served []*transport.Client) {
 	return served
 }
 
-// works writes a file by a connection that is there, and checks that all others still answer.
+// works writes a file over c's connection, and checks that all connections in all still answer.
 func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -142,7 +142,8 @@ func (f *few) works(c *nfsclient.Client, all []*transport.Client) {
 	}
 }
 
-// checkLog checks that the log has atStart once, and no unexpected line.
+// checkLog checks that the log has the line atStart once, and otherwise only lines with a text in
+// often.
 func (f *few) checkLog(log string, atStart string, often ...string) {
 	f.Helper()
 	if n := strings.Count(log, atStart); n != 1 {
@@ -181,8 +182,8 @@ func TestFewDescriptors(t *testing.T) {
 	f.checkLog(f.end(), "the limit of 256 file descriptors leaves room for 96 connections", "connection refused: there are too many")
 }
 
-// TestNoDescriptors: the requested limit exceeds the possible one; connections beyond that are
-// refused nevertheless, and existing ones continue.
+// TestNoDescriptors: the requested limit exceeds the possible one; connections beyond the possible
+// limit are refused nevertheless, and existing connections continue.
 func TestNoDescriptors(t *testing.T) {
 	f := startFew(t, "ulimit -n 256", "--max-conns", "1000", "--max-conns-per-host", "1000")
 	first, err := nfsclient.Dial(context.Background(), f.tcp, nfsclient.Options{Transport: nfsclient.TCP})
@@ -199,7 +200,7 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	var again *transport.Client
 	for end := time.Now().Add(5 * time.Minute); again == nil && time.Now().Before(end); {
-		// the server takes a moment to see that they have gone
+		// the server notices only after a moment that other connections have gone
 		again = f.connect(true)
 	}
 	if again == nil {
@@ -222,7 +223,7 @@ func TestDescriptorsAreRaised(t *testing.T) {
 		t.Errorf("log: %s", log)
 	}
 	f = startFew(t, "ulimit -Sn 64; ulimit -Hn 300")
-	f.checkLog(f.end(), "file descriptors leaves room for 11") // 112 of 299, as Go leaves one off
+	f.checkLog(f.end(), "file descriptors leaves room for 11") // 112 of 299, because Go leaves one off
 }
 
 func TestFit(t *testing.T) {

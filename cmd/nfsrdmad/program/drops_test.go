@@ -41,7 +41,7 @@ func TestRoCEDrops(t *testing.T) {
 			t.Fatalf("no %s in %s", want, all)
 		}
 		if strings.Contains(all, `{reason="malformed"} 0`) {
-			// it is served; an earlier datagram is not counted
+			// RoCE is served now; an earlier datagram would not be counted
 			c.Write([]byte("short"))
 			for strings.Contains(scrape(figures), `{reason="malformed"} 0`) && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)

@@ -1,4 +1,4 @@
-// The lines at start about a first client that cannot write, or cannot connect.
+// The lines at start that warn of a first client that cannot write, or cannot connect.
 
 package program
 
@@ -35,7 +35,7 @@ func TestFirstWrite(t *testing.T) {
 		o     options
 		rules *exports.Export
 		cure  string // "": no lines
-		of    string // the clients that the line is about; "": all of them
+		of    string // the clients in the line; "": all clients
 	}{
 		"of root alone":           {0o755, 0, options{}, nil, "--no-root-squash", ""},
 		"of a user":               {0o755, 7, options{}, nil, "", ""},
@@ -77,7 +77,7 @@ func TestFirstWrite(t *testing.T) {
 	}
 }
 
-// TestFirstWriteOfManyDirectories: directories with the same clients share their lines.
+// TestFirstWriteOfManyDirectories: directories with the same clients share one set of lines.
 func TestFirstWriteOfManyDirectories(t *testing.T) {
 	if !osfs.ActsAsCallers() {
 		machine.Skip(t, "the right to become other users")
@@ -120,7 +120,7 @@ func TestReachLine(t *testing.T) {
 	}
 }
 
-// TestMetricsHost: the address of the metrics page is usable for a client.
+// TestMetricsHost: the printed address of the metrics page is one that clients can use.
 func TestMetricsHost(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {

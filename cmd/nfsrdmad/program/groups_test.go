@@ -23,7 +23,7 @@ func TestLookupGroups(t *testing.T) {
 	}
 }
 
-// TestLookupGroupsOfFiles: without getent, /etc/passwd and /etc/group are used.
+// TestLookupGroupsOfFiles: without getent, groups come from /etc/passwd and /etc/group.
 func TestLookupGroupsOfFiles(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if gid, gids, err := lookupGroups(0); err != nil || gid != 0 || !slices.Contains(gids, 0) {
@@ -42,7 +42,7 @@ func TestLookupGroupsOfDirectory(t *testing.T) {
 	}{
 		{"echo 'u ser:x:1000:100:U:/:/bin/sh'", `[ "$3" = "u ser" ] && echo "100 7 70000"`, 100, []uint32{100, 7, 70000}, true},
 		{"echo '-x:x:1000:100:U:/:/bin/sh'", `[ "$2$3" = "---x" ] && echo 100`, 100, []uint32{100}, true},
-		// a user with the number as name
+		// a user whose name is the number of another user
 		{"echo '1000:x:7:7:U:/:/bin/sh'", "echo 0", 0, nil, false},
 		{"exit 2", "echo 0", 0, nil, false},
 		{"exit 1", "echo 0", 0, nil, false},

@@ -1,4 +1,4 @@
-// SIGHUP ends no server, not even one without files to reload or one that is still starting.
+// SIGHUP never ends a server, even one that has no files to reload or is still starting.
 
 package program
 
@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestHangupWithNothingToRead: the server continues, logs that in one line, and ends in order
-// later.
+// TestHangupWithNothingToRead: the server continues, logs one line about it, and later ends
+// normally.
 func TestHangupWithNothingToRead(t *testing.T) {
 	dir, port := t.TempDir(), freePort(t)
 	socket := filepath.Join(dir, "control")
@@ -60,7 +60,7 @@ func TestHangupWithNothingToRead(t *testing.T) {
 // TestHangupBeforeServing: a SIGHUP during the start makes the server reload the file once it
 // serves.
 func TestHangupBeforeServing(t *testing.T) {
-	// without it a signal that the server does not handle would end the tests
+	// without guard, a signal that the server does not handle yet would end the tests
 	guard := make(chan os.Signal, 1)
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
@@ -77,7 +77,7 @@ func TestHangupBeforeServing(t *testing.T) {
 		<-goOn
 		return osfs.New(dir, o)
 	}
-	t.Cleanup(func() { newFS = osfs.New }) // after the server's end
+	t.Cleanup(func() { newFS = osfs.New }) // runs after the server has ended
 	serveUntilEnd(t, "--exports", file, "--control", filepath.Join(dir, "control"), "--state-dir", filepath.Join(dir, "state"), "--tcp-port", port)
 	<-opening
 	put(t, file, a+" 127.0.0.1(insecure)\n"+b+" 127.0.0.1(insecure)\n")

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// hosts is a name service that knows some names, and does not answer for others.
+// A hosts is a name service that knows some names, and does not answer for others.
 type hosts struct{ net.Resolver }
 
 func (*hosts) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -29,7 +29,7 @@ func (*hosts) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, erro
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// TestNamesThatDoNotResolve: each is found once, at its first place; patterns, networks and
+// TestNamesThatDoNotResolve: each name is reported once, at its first place. Patterns, networks and
 // addresses are not looked up.
 func TestNamesThatDoNotResolve(t *testing.T) {
 	text := "/a *(ro) 192.0.2.1(rw) 192.0.2.0/24(rw) pc*.example.org(rw) known.example.org(rw)\n" +
@@ -57,10 +57,10 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	}
 }
 
-// TestCheckWarnsOfNames: the command warns, and succeeds.
+// TestCheckWarnsOfNames: the command check warns of names, and succeeds.
 func TestCheckWarnsOfNames(t *testing.T) {
 	dir := t.TempDir()
-	// too long for any name service to be asked
+	// a label of 64 bytes, which is too long to be looked up
 	file, name := filepath.Join(dir, "exports"), strings.Repeat("a", 64)
 	put(t, file, dir+" localhost(rw) "+name+"(rw)\n")
 	var out, complaints bytes.Buffer

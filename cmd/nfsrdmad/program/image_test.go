@@ -1,4 +1,4 @@
-// The images of deploy, built and run by podman as docs/deploy.md says.
+// The images of deploy, built and run by podman as in docs/deploy.md.
 
 package program
 
@@ -21,20 +21,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// podmanEnv is the directory of podman's storage, exclusive to the test.
+// podmanEnv names the directory that podman uses for its storage, for this test only.
 const podmanEnv = "NFSRDMA_TEST_PODMAN"
 
-// podmanConf makes podman keep everything in one directory, and copy files instead of using
-// overlays, which are not always available.
+// podmanConf makes podman keep everything in one directory, and copy files: overlays are not always
+// available.
 const podmanConf = "[storage]\ndriver = \"vfs\"\nrunroot = \"%[1]s/run\"\ngraphroot = \"%[1]s/root\"\n"
 
-// buildLimit is podman's time limit for building the programs, possibly without compiled packages.
+// buildLimit limits how long podman may build the programs, even if no package is compiled yet.
 const buildLimit = 15 * time.Minute
 
 // podman runs a podman command and returns its output.
 func podman(ctx context.Context, args ...string) (string, error) {
 	at := os.Getenv(podmanEnv)
-	// crun, which podman takes by itself, does without version 1 of control groups.
+	// runc replaces crun, podman's default, because this crun does not support version 1 of control
+	// groups.
 	cmd := exec.CommandContext(ctx, "podman", append([]string{"--runtime", "runc"}, args...)...)
 	cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+filepath.Join(at, "storage.conf"))
 	cmd.WaitDelay = time.Minute
@@ -57,7 +58,7 @@ func mustPodman(t *testing.T, args ...string) string {
 }
 
 // awaitPodman returns when no podman process is left: the process that watches a container cleans
-// up after it asynchronously.
+// up asynchronously.
 func awaitPodman(t *testing.T, dir string) {
 	t.Helper()
 	var left []string
@@ -70,8 +71,8 @@ func awaitPodman(t *testing.T, dir string) {
 	t.Error("podman is still at work:", left)
 }
 
-// startedIn returns the processes with dir as storage: those of this test, and conmon, which
-// watches a container and has dir only in its arguments.
+// startedIn returns the processes with dir as storage: this test's processes, and conmon, which
+// watches a container. conmon has dir only in its arguments.
 func startedIn(dir string) (found []string) {
 	for _, of := range []string{"environ", "cmdline"} {
 		all, _ := filepath.Glob("/proc/[0-9]*/" + of)
@@ -84,14 +85,14 @@ func startedIn(dir string) (found []string) {
 	return found
 }
 
-// TestImage: podman builds the images without a registry and runs them without privileges on a
-// read-only file system: with files in memory; as a user with a directory, where handles survive
-// the container; and with a JuiceFS volume.
+// TestImage: podman builds the images without a registry, and runs them without privileges on a
+// read-only file system. One container serves memory; one serves a directory as a user, where
+// handles survive the container; one serves a JuiceFS volume.
 func TestImage(t *testing.T) {
 	if os.Getenv(podmanEnv) == "" {
 		machine.NeedRoot(t, "runs services as the system does: needs root", "podman", "runc", "busybox")
 		dir := t.TempDir()
-		t.Cleanup(func() { awaitPodman(t, dir) }) // before dir is removed
+		t.Cleanup(func() { awaitPodman(t, dir) }) // runs before dir is removed
 		t.Setenv(podmanEnv, dir)
 		put(t, filepath.Join(dir, "storage.conf"), fmt.Sprintf(podmanConf, dir))
 		buildImages(t, dir)
@@ -104,9 +105,9 @@ func TestImage(t *testing.T) {
 	t.Run("volume", imageOfVolume)
 }
 
-// buildImages builds the images from this machine's files: instead of the golang image a shell and
-// this machine's Go with its caches, in the same places. JuiceFS lacks the services that the tests
-// do not use, as in all tests of that module.
+// buildImages builds the images from this machine's files. A shell and this machine's Go with its
+// caches replace the golang image. As in all tests of JuiceFS, services that the tests do not use
+// are left out.
 func buildImages(t *testing.T, dir string) {
 	t.Helper()
 	goEnv := func(name string) string {
@@ -143,12 +144,12 @@ func buildImages(t *testing.T, dir string) {
 }
 
 // runImage runs an image with further arguments, as in docs/deploy.md, but in the test's network
-// with its own ports.
+// with ports of its own.
 func runImage(t *testing.T, args ...string) {
 	t.Helper()
 	var files syscall.Rlimit
 	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	// Podman asks for more than some machines have.
+	// Without these limits podman asks for more than some machines have.
 	mustPodman(t, append([]string{"run", "-d", "--name", "served", "--network", "host", "--read-only", "--cap-drop", "all",
 		"--ulimit", fmt.Sprintf("nofile=%[1]d:%[1]d", files.Max), "--ulimit", "nproc=1000:1000"}, args...)...)
 	t.Cleanup(func() {
@@ -174,7 +175,7 @@ func unprivileged(t *testing.T, name string, uid int) {
 	if err != nil {
 		t.Fatalf("os.ReadFile: %v", err)
 	}
-	name = name[:min(len(name), 15)] // the kernel truncates it
+	name = name[:min(len(name), 15)] // the kernel truncates names to 15 bytes
 	for _, want := range []string{"Name:\t" + name + "\n", fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid), "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
 		"CapBnd:\t0000000000000000\n"} {
 		if !strings.Contains(string(text), want) {

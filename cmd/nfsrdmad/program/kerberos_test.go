@@ -1,4 +1,5 @@
-// Kerberos of serve, with a realm of the test: users of principals, flavors, and their display.
+// Kerberos in serve, with the test's own realm: users for principals, flavors, and how commands
+// show them.
 
 package program
 
@@ -41,8 +42,9 @@ func kerberosUsers(t *testing.T, r *realm.Realm, users ...string) *gss.Client {
 	}})
 }
 
-// TestServeKerberos: over TCP and RDMA, users of a realm are the users of the table, or anonymous;
-// flavors that an export does not name are too weak; and a reload changes a user.
+// TestServeKerberos: over TCP and RDMA, the realm's users act as the users in the table, or as the
+// anonymous user. Flavors that an export does not name are too weak, and a reload can map a
+// principal to another user.
 func TestServeKerberos(t *testing.T) {
 	r := realm.New(t, realm.Options{})
 	r.AddPrincipal("nfs/localhost", "")
@@ -95,7 +97,8 @@ func TestServeKerberos(t *testing.T) {
 	}
 }
 
-// TestPrincipalWithoutUser: the log names a principal that acts as the anonymous user.
+// TestPrincipalWithoutUser: the log names a principal that acts as the anonymous user, because the
+// table has no user for it.
 func TestPrincipalWithoutUser(t *testing.T) {
 	var out strings.Builder
 	find := userOf(idmap.New(idmap.Config{Realms: []string{"R"}, Lookup: func(name string) (idmap.Identity, error) {
@@ -137,7 +140,8 @@ func createdBy(t *testing.T, c *transport.Client, dir string, auth *transport.Au
 	return fmt.Sprintf("%d:%d", st.Uid, st.Gid)
 }
 
-// showsKerberos checks status, clients and metrics of a server with contexts of two users.
+// showsKerberos checks the output of status and clients, and the metrics, for a server with
+// contexts of two users.
 func showsKerberos(t *testing.T, socket, realm string) {
 	t.Helper()
 	status := view(t, socket, "status")["kerberos"].(map[string]any)

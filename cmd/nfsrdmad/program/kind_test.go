@@ -1,4 +1,4 @@
-// A program that serves something other than directories: it uses its own name, files and sockets.
+// A program that serves something other than directories has its own name, files and sockets.
 
 package program
 
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// volumes returns a program of volumes in memory.
+// volumes returns a Kind that serves volumes in memory.
 func volumes(exports string) *Kind {
 	help := Help{Use: "nfsrdmad-volumes", Short: "Serve volumes", Long: "nfsrdmad-volumes serves volumes."}
 	serve := Help{Use: "serve VOLUME", Short: "Export volumes", Long: "Export volumes."}
@@ -35,7 +35,7 @@ func runKind(ctx context.Context, k *Kind, args ...string) (string, error) {
 	return b.String(), err
 }
 
-// TestKindHelp: no text names the program, the files or the sockets of nfsrdmad.
+// TestKindHelp: no help text names the program, the files or the sockets of nfsrdmad.
 func TestKindHelp(t *testing.T) {
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -53,7 +53,7 @@ func TestKindHelp(t *testing.T) {
 	visit(NewRoot(volumes("/etc/nfsrdma/volumes-exports")))
 }
 
-// TestKindCheck: without FILE it reads the program's own exports file, in which no path is a
+// TestKindCheck: without FILE, check reads the program's own exports file, in which no path is a
 // directory.
 func TestKindCheck(t *testing.T) {
 	k := volumes(filepath.Join(t.TempDir(), "volumes-exports"))
@@ -69,8 +69,8 @@ func TestKindCheck(t *testing.T) {
 	}
 }
 
-// TestKindSocket: its commands find its server without flags, even if an nfsrdmad runs with its own
-// socket, and print its name.
+// TestKindSocket: the program's commands find its server without flags, even while an nfsrdmad runs
+// with its own socket. They print the program's name.
 func TestKindSocket(t *testing.T) {
 	k := volumes("")
 	if _, err := runKind(t.Context(), k, "status"); err == nil || !strings.Contains(err.Error(), "start one with nfsrdmad-volumes serve, ") {
@@ -106,7 +106,7 @@ func TestKindSocket(t *testing.T) {
 		awaitPort(t, "127.0.0.1:"+port)
 		out, err := status()
 		for begin := time.Now(); err != nil && time.Since(begin) < time.Minute; out, err = status() {
-			time.Sleep(time.Millisecond) // ports are there before the socket
+			time.Sleep(time.Millisecond) // ports are open before the socket exists
 		}
 		if err != nil || !strings.HasPrefix(out, name+" ") || !strings.Contains(out, ":"+port+" ") {
 			t.Errorf("%s, %v", out, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// TestServeBesideHungDirectory: the other export is served meanwhile, and this one once its
-// directory answers.
+// TestServeBesideHungDirectory: meanwhile the other export is served, and the hung one is served
+// once its directory answers.
 func TestServeBesideHungDirectory(t *testing.T) {
 	defer func(wait time.Duration) { newFS, openWait = osfs.New, wait }(openWait)
 	hung, ok := t.TempDir(), t.TempDir()
@@ -50,7 +50,7 @@ func TestServeBesideHungDirectory(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	mount("/ok") // it may have been late, too
+	mount("/ok") // this directory may have been slow, too
 	if _, err := c.Mount(ctx, "/hung"); err == nil {
 		t.Error("/hung is served")
 	}
@@ -81,8 +81,8 @@ func startFile(t *testing.T, file string) (*exportSet, *nfsserver.Service) {
 	return set, v
 }
 
-// TestRefusedReloadClosesWhatOpensLate: a directory of a file that was refused is closed, also when
-// its file system answers after the reload.
+// TestRefusedReloadClosesWhatOpensLate: a refused file's directories are closed, even if the file
+// system answers after the reload.
 func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	defer func(wait time.Duration) { newFS, openWait = osfs.New, wait }(openWait)
 	ok, hung, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "exports")
@@ -99,7 +99,7 @@ func TestRefusedReloadClosesWhatOpensLate(t *testing.T) {
 	put(t, file, ok+" *(rw,insecure)\n")
 	set, v := startFile(t, file)
 	openWait = 0
-	// as if it were served, so that the reload is refused, however fast it is
+	// /nowhere seems to be served and is missing, so the reload is refused, however fast it is
 	set.whole["/nowhere"] = set.whole[ok]
 	put(t, file, ok+" *(rw,insecure)\n"+hung+" *(rw,insecure)\n/nowhere *(rw,insecure)\n")
 	if _, err := set.reload(v); err == nil || !strings.Contains(err.Error(), "/nowhere has no file system") {

@@ -1,4 +1,4 @@
-// The flags about limits, and where they arrive.
+// The flags for limits, and the settings that they change.
 
 package program
 

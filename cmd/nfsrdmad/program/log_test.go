@@ -1,4 +1,4 @@
-// The log of a server as a program reads it.
+// The server's log as read by a program.
 
 package program
 
@@ -17,8 +17,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// TestLogFormat: with --log-format json each line is an object; a mount's has the client and the
-// export.
+// TestLogFormat: with --log-format json each line is an object; a mount's line has the client and
+// the export.
 func TestLogFormat(t *testing.T) {
 	port := freePort(t)
 	log := new(sharedBuffer)
@@ -59,8 +59,7 @@ func TestLogFormat(t *testing.T) {
 	}
 }
 
-// TestLogHasNoControlCharacters: nothing that a client asks to mount acts on a terminal that the
-// log is shown on.
+// TestLogHasNoControlCharacters: no path in a mount request puts control characters into the log.
 func TestLogHasNoControlCharacters(t *testing.T) {
 	const dir = "/a\x1b[2J\u009b2J\x7f\n"
 	line := logrus.NewEntry(logrus.New()).WithField("dir", dir)

@@ -1,5 +1,5 @@
-// The manual pages: groff's errors, completeness compared with the help texts, and the units'
-// pages.
+// The manual pages: groff's errors, completeness compared with the help texts, and the pages that
+// the units name.
 
 package program
 

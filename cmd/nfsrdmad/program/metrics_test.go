@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// scrape returns the metrics, or "" if there are none yet.
+// scrape returns the metrics, or "" if the server does not answer yet.
 func scrape(addr string) string {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + addr + "/metrics")
@@ -66,7 +66,7 @@ func TestMetrics(t *testing.T) {
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="rdma"} 2`,
 		`nfsrdma_call_errors_total{procedure="LOOKUP",program="nfs",status="NFS3ERR_NOENT",transport="tcp"} 2`,
 		`nfsrdma_call_duration_seconds_count{procedure="READ",program="nfs",transport="rdma"} 1`,
-		// In addition to the data: status, attributes, count, end of file, length.
+		// The bytes beyond 100,000 of data: status, attributes, count, end of file, length.
 		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="rdma"} 100104`,
 		`nfsrdma_result_bytes_total{procedure="READ",program="nfs",transport="tcp"} 100104`,
 		`nfsrdma_budget_bytes{budget="data"} 2.68435456e+08`,
@@ -107,7 +107,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestErrorsByStatus: a call that RPC refuses counts under the name of its status.
+// TestErrorsByStatus: a call that RPC refuses is counted under the name of its RPC status.
 func TestErrorsByStatus(t *testing.T) {
 	proc := transport.Procedure{Name: "READ"}
 	program := transport.Program{Name: "nfs", Number: nfs3.Program, Version: nfs3.Version, Procs: []transport.Procedure{proc}}
@@ -140,7 +140,7 @@ func TestErrorsByStatus(t *testing.T) {
 	}
 }
 
-// use makes one WRITE, one READ and one error.
+// use makes a WRITE, a READ, and a call that fails.
 func use(t *testing.T, ctx context.Context, url, name string) {
 	t.Helper()
 	target, err := nfsclient.ParseTarget(url)
@@ -199,7 +199,7 @@ func TestMetricsRefusals(t *testing.T) {
 	}
 }
 
-// TestCallIsCheap: counting a call does not allocate, nor does counting a failed one.
+// TestCallIsCheap: counting a successful or failed call does not allocate.
 func TestCallIsCheap(t *testing.T) {
 	m, s := cheapCall()
 	if n := testing.AllocsPerRun(100, func() { m.Call(s) }); n != 0 {

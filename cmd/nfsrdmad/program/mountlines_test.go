@@ -1,4 +1,4 @@
-// The commands in the output of serve: the security that exports demand, and that they work.
+// The commands that serve prints: they have the security that exports demand, and they work.
 
 package program
 
@@ -18,8 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestMountDemands: a command has the options that the rules of an export demand, and none that
-// they do not.
+// TestMountDemands: a command has exactly the options that the rules of an export demand.
 func TestMountDemands(t *testing.T) {
 	p := newPKI(t)
 	s := &security{cert: p.server, key: p.serverKey, clientCA: []string{p.ca}}
@@ -56,7 +55,8 @@ func TestMountDemands(t *testing.T) {
 	}
 }
 
-// TestMountDemandsOverRDMA: TLS is below iWARP, not over RoCE; Linux has it over TCP alone.
+// TestMountDemandsOverRDMA: commands use TLS over iWARP, but not over RoCE. Linux's command uses
+// TLS only over TCP.
 func TestMountDemandsOverRDMA(t *testing.T) {
 	p := newPKI(t)
 	s := &security{cert: p.server, key: p.serverKey, xprtsec: "tls"}
@@ -80,7 +80,8 @@ func TestMountDemandsOverRDMA(t *testing.T) {
 	}
 }
 
-// TestAuthorityOfCertificate: a client needs no file if no file here has the issuer.
+// TestAuthorityOfCertificate: the command names no authority file if no file of the server has the
+// certificate's issuer.
 func TestAuthorityOfCertificate(t *testing.T) {
 	p, alone := newPKI(t), filepath.Join(t.TempDir(), "server.crt")
 	text, err := os.ReadFile(p.server)
@@ -96,8 +97,8 @@ func TestAuthorityOfCertificate(t *testing.T) {
 	}
 }
 
-// TestPastedMountLine: the command in the output of serve mounts an export that demands mutual TLS,
-// over RDMA, as soon as the client has a certificate.
+// TestPastedMountLine: an export demands mutual TLS. The printed command mounts it over RDMA, as
+// soon as the client has a certificate.
 func TestPastedMountLine(t *testing.T) {
 	p, dir := newPKI(t), t.TempDir()
 	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "exports")
@@ -140,7 +141,7 @@ func TestPastedMountLine(t *testing.T) {
 	}
 }
 
-// TestClearWarning: a server with TLS warns of exports whose rules accept connections in clear.
+// TestClearWarning: a server with TLS warns of exports whose rules accept connections without TLS.
 func TestClearWarning(t *testing.T) {
 	p := newPKI(t)
 	for _, of := range []struct {

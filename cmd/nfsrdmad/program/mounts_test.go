@@ -1,5 +1,5 @@
-// Exports files with mounts inside their directories, according to their rules: hidden, nohide,
-// crossmnt, with separate rules.
+// Exports files for directories with mounts inside: hidden, nohide, crossmnt, and mounts with rules
+// of their own.
 
 package program
 
@@ -16,11 +16,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestExportsOnMounts: a file system mounted in an export, and exported itself, is entered through
-// the export above if that has crossmnt or it has nohide, and its own rules apply there. Otherwise
-// the covered directory is visible. Its own name leads to it in any case.
+// TestExportsOnMounts: a file system mounted in an export is also exported itself. It can be
+// entered through the export above if that export has crossmnt, or if its own has nohide. Its own
+// rules apply inside. Otherwise the covered directory is visible. The file system's own export name
+// always works.
 func TestExportsOnMounts(t *testing.T) {
-	if !machine.Apart(t) { // with separate mounts
+	if !machine.Apart(t) { // the rest needs a mount namespace of its own
 		return
 	}
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// The command line: its exports, its output, its errors.
+// The command line: exports, output and errors.
 
 package program
 
@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 	}
 	defer other.Close()
 	if err := os.Chmod(filepath.Dir(other.Name()), 0o700); err != nil {
-		// other tests have set the umask to 0
+		// other tests have set the umask to 0, so this mode must be set explicitly
 		t.Fatalf("os.Chmod: %v", err)
 	}
 	must.Succeed(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
@@ -152,7 +152,7 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// The command for our client has only unusual settings, and RDMA first.
+// The command for our client contains only unusual settings, and RDMA comes first.
 func TestClientLine(t *testing.T) {
 	at := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
 	for _, c := range []struct {
@@ -172,7 +172,8 @@ func TestClientLine(t *testing.T) {
 	}
 }
 
-// TestMountLinesForAShell: an export is one word in them, whatever its name.
+// TestMountLinesForAShell: in the printed commands an export is one word for the shell, whatever
+// its name.
 func TestMountLinesForAShell(t *testing.T) {
 	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2049}
 	s := &nfsserver.Service{TCPAddr: at}

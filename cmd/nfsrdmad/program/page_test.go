@@ -1,5 +1,5 @@
-// The page of figures: as the server writes it, and as a browser shows it while a server comes and
-// goes.
+// The metrics page: as the server writes it, and as a browser shows it while a server stops and
+// restarts.
 
 package program
 
@@ -24,8 +24,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// servedFigures runs a server with figures at addr over all transports until the test ends, and
-// uses it over two of them. again uses it once more.
+// servedFigures runs a server with metrics at addr and all transports until the test ends, and uses
+// two transports. again makes the same calls once more.
 func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()) {
 	t.Helper()
 	host := machine.Addr(t).String()
@@ -51,8 +51,8 @@ func servedFigures(t *testing.T, ctx context.Context) (addr string, again func()
 	return addr, func() { n++; use(t, ctx, url, fmt.Sprint("again", n)) }
 }
 
-// TestPageWithoutScript: the tables are in the page itself, and its headers allow no resource of
-// others.
+// TestPageWithoutScript: the tables are in the page itself, and its headers allow no resource from
+// elsewhere.
 func TestPageWithoutScript(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -88,7 +88,7 @@ func TestPageWithoutScript(t *testing.T) {
 	if t.Failed() {
 		t.Log(bodies["/"])
 	}
-	// Every metric in the tables exists: an empty column would have a wrong name.
+	// Every metric in the tables exists, because an empty column would mean a wrong name.
 	var p pageFigures
 	must.Succeed(t, json.Unmarshal([]byte(bodies["/figures.json"]), &p))
 	titles := pageTables()
@@ -105,12 +105,12 @@ func TestPageWithoutScript(t *testing.T) {
 	}
 }
 
-// browserProxy is a proxy between a browser and a server's metrics that sees every request of the
-// browser. It leaves some requests unanswered, then makes the server look restarted, and records
-// requests for other things.
+// A browserProxy is a proxy between a browser and a server's metrics, so it sees every request of
+// the browser. It leaves some requests unanswered, then makes the server look restarted, and
+// records unexpected requests.
 type browserProxy struct {
 	addr  string
-	again func() // uses the server
+	again func() // makes calls to the server
 
 	mu      sync.Mutex
 	polls   int
@@ -150,7 +150,7 @@ func (p *browserProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, table := range f["tables"].([]any) {
 		table := table.(map[string]any)
 		if table["id"] == "errors" {
-			table["rows"] = []any{} // like a server without refusals so far
+			table["rows"] = []any{} // like a server that has not refused a call yet
 		}
 	}
 	b, _ := json.Marshal(f)
@@ -158,7 +158,7 @@ func (p *browserProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestPageInBrowser: Chromium shows metrics, rates and charts without errors and contacts no other
-// server; the page continues after a server's pause and after a restart.
+// server; the page continues after a pause or a restart of the server.
 func TestPageInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {
@@ -170,8 +170,7 @@ func TestPageInBrowser(t *testing.T) {
 	proxy := &browserProxy{addr: addr, again: again}
 	server := httptest.NewServer(proxy)
 	defer server.Close()
-	// Virtual time stands still while the page waits for an answer, so that a slow machine shows
-	// the same.
+	// Virtual time stops while the page waits for an answer, so a slow machine shows the same page.
 	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--proxy-server="+server.URL, "--proxy-bypass-list=<-loopback>",
 		"--window-size=360,800", "--virtual-time-budget=25000", "--enable-logging=stderr", "--dump-dom", "http://"+addr+"/")

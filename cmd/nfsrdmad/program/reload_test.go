@@ -1,4 +1,4 @@
-// The exports file: served, checked, and taken in again.
+// The exports file: served, checked, and reloaded.
 
 package program
 
@@ -26,7 +26,7 @@ func put(t *testing.T, name, text string) {
 	must.Succeed(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
-// awaitControl waits for the socket of a server, which is made after its ports.
+// awaitControl waits for a server's control socket, which appears after the ports are open.
 func awaitControl(t *testing.T, socket string) {
 	t.Helper()
 	for range 3000 {
@@ -40,7 +40,7 @@ func awaitControl(t *testing.T, socket string) {
 	t.Fatal("nobody listens at " + socket)
 }
 
-// dialServe connects to a server that is just being started.
+// dialServe connects to a server that is still starting.
 func dialServe(t *testing.T, addr string) *nfsclient.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -57,7 +57,7 @@ func dialServe(t *testing.T, addr string) *nfsclient.Client {
 	}
 }
 
-// serveUntilEnd runs serve until the test ends.
+// serveUntilEnd runs the command serve until the test ends.
 func serveUntilEnd(t *testing.T, args ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -73,8 +73,8 @@ func serveUntilEnd(t *testing.T, args ...string) {
 	})
 }
 
-// TestServeExportsFile: a file is served, a changed file is applied by reload and by SIGHUP, an
-// invalid one is not, and removed exports are stale.
+// TestServeExportsFile: a file's exports are served. Reload and SIGHUP apply a changed file, but no
+// invalid file. Handles of removed exports are stale.
 func TestServeExportsFile(t *testing.T) {
 	dir := t.TempDir()
 	file, socket, tcp := filepath.Join(dir, "exports"), filepath.Join(dir, "run", "control"), freePort(t)
@@ -144,8 +144,8 @@ func TestServeExportsFile(t *testing.T) {
 	}
 }
 
-// TestFileBesideCommandLine: an error about an export in the file, either missing or also on the
-// command line, has the file's line; at start and by a reload.
+// TestFileBesideCommandLine: an export in the file must be served, and must not be on the command
+// line too. Otherwise the error has the file's line, at start and by a reload.
 func TestFileBesideCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
@@ -174,7 +174,7 @@ func TestFileBesideCommandLine(t *testing.T) {
 }
 
 // TestRulesOfMemory: a line of the file controls access to the file tree in memory, at start and
-// after each reload; its files stay.
+// after each reload; the tree's files stay.
 func TestRulesOfMemory(t *testing.T) {
 	dir, tcp := t.TempDir(), freePort(t)
 	file, socket := filepath.Join(dir, "exports"), filepath.Join(dir, "control")
@@ -188,8 +188,8 @@ func TestRulesOfMemory(t *testing.T) {
 	}
 	for i, step := range []struct {
 		rules string
-		want  error  // of a write
-		view  string // of the command exports
+		want  error  // the result of a write
+		view  string // part of the output of the command exports
 	}{
 		{"/scratch *(ro,insecure)\n", syscall.EROFS, "\n/scratch *(ro,sync,insecure,root_squash)\n"},
 		{"/scratch 127.0.0.0/8(rw,insecure)\n", nil, "\n/scratch 127.0.0.0/8(rw,sync,insecure,root_squash)\n"},
@@ -234,7 +234,7 @@ func TestCheck(t *testing.T) {
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
 	for _, c := range []struct {
 		args []string
-		want string // of the output or of the error
+		want string // part of the output or of the error
 		ok   bool
 	}{
 		{[]string{file}, dir + "\n  10.0.0.0/8               rw,sync,secure,no_root_squash\n", true},
@@ -316,7 +316,7 @@ func TestGrammarPage(t *testing.T) {
 	}
 }
 
-// TestDefaultExportsFile: it is taken where nothing else is exported, and only if it is there.
+// TestDefaultExportsFile: the default file is used if nothing else is exported and the file exists.
 func TestDefaultExportsFile(t *testing.T) {
 	defer func(name string) { defaultExports = name }(defaultExports)
 	defaultExports = filepath.Join(t.TempDir(), "exports")

@@ -1,4 +1,4 @@
-// A server over RoCE as a program, on a network that changes: two hosts, and the path between them.
+// A RoCE server as a program, on networks that change: two hosts, and the path between them.
 
 package program
 
@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// sh runs lines of shell; each MUST succeed.
+// sh runs lines of shell, and stops the test at the first that fails.
 func sh(t *testing.T, script string) {
 	t.Helper()
 	if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
@@ -27,8 +27,8 @@ func sh(t *testing.T, script string) {
 	}
 }
 
-// startRoCE runs the server in a network namespace, "" for the test's own, with the arguments after
-// serve, until the test ends or end is called.
+// startRoCE runs the command serve with args in a network namespace, until the test ends or end is
+// called. With in = "" it uses the test's own namespace.
 func startRoCE(t *testing.T, in string, args ...string) (log *sharedBuffer, end func()) {
 	t.Helper()
 	command := []string{os.Args[0], "-test.run=^TestServeChild$"}
@@ -73,9 +73,9 @@ func awaitText(t *testing.T, log *sharedBuffer, text string) {
 	}
 }
 
-// TestExportsOfThisHost: a line of the exports file for this host, by any of its names and
-// addresses, admits its clients over RoCE as over TCP. The RoCE port of their address is then the
-// server's. A line for other addresses does not admit them.
+// TestExportsOfThisHost: a line in the exports file for this host, by any name or address, admits
+// clients on this host over RoCE as over TCP. The server then has the RoCE port of the client's own
+// address. A line for other addresses does not admit them.
 func TestExportsOfThisHost(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -110,15 +110,15 @@ func TestExportsOfThisHost(t *testing.T) {
 	}
 }
 
-// otherHost makes the network namespace "other", with an interface pair1 to pair0 of the test's
-// own.
+// otherHost makes the network namespace "other". Its interface pair1 is connected to pair0 in the
+// test's own namespace.
 func otherHost(t *testing.T) {
 	t.Helper()
 	sh(t, `ip netns add other; ip link add pair0 type veth peer name pair1 netns other; ip -n other link set lo up
 ip addr add 10.91.7.1/24 dev pair0; ip -n other addr add 10.91.7.2/24 dev pair1; ip link set pair0 up; ip -n other link set pair1 up`)
 }
 
-// readOver reads a file of a server over RoCE.
+// readOver reads a file on a server over RoCE.
 func readOver(t *testing.T, server, export, name string) []byte {
 	t.Helper()
 	data, err := mounted(t, server, export, nfsclient.Options{Provider: nfsclient.RoCE, CallTimeout: 5 * time.Minute}).ReadFile(t.Context(), name)
@@ -128,7 +128,7 @@ func readOver(t *testing.T, server, export, name string) []byte {
 	return data
 }
 
-// content makes a directory with the file f, of n bytes.
+// content makes a directory with a file f with n bytes.
 func content(t *testing.T, n int) (dir string, data []byte) {
 	t.Helper()
 	dir, data = t.TempDir(), make([]byte, n)
@@ -139,8 +139,8 @@ func content(t *testing.T, n int) (dir string, data []byte) {
 	return dir, data
 }
 
-// TestRoCELinkLocal: link-local addresses of IPv4 and IPv6 reach a server at all addresses, and one
-// at an address with its zone, over RoCE.
+// TestRoCELinkLocal: over RoCE, link-local addresses in IPv4 and IPv6 reach a server that listens
+// on all addresses, or on one address with a zone.
 func TestRoCELinkLocal(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -158,14 +158,14 @@ ip addr add fe80::7:1/64 dev pair0 nodad; ip -n other addr add fe80::7:2/64 dev 
 	}
 }
 
-// TestRoCEPartlyServed: if another program has one address's RoCE port, the server logs that once,
-// and serves there when the port is free.
+// TestRoCEPartlyServed: if another program has the RoCE port on one address, the server logs this
+// once, and serves that address when the port is free.
 func TestRoCEPartlyServed(t *testing.T) {
 	if !machine.Apart(t) {
 		return
 	}
 	otherHost(t)
-	// An address of an interface with its link down stays tentative.
+	// An address on an interface whose link is down stays tentative.
 	sh(t, `ip addr add 192.0.2.2/32 dev lo; ip link add down0 type veth peer name down1; ip link set down0 up; ip addr add fd91:8::1/64 dev down0`)
 	taken, err := net.ListenPacket("udp4", "192.0.2.2:4791")
 	if err != nil {
@@ -188,13 +188,13 @@ func TestRoCEPartlyServed(t *testing.T) {
 	}
 }
 
-// jumbo makes the interfaces of both hosts take long packets, one at a time, as an interface
-// without segmentation offload does.
+// jumbo lets the interfaces of both hosts carry long packets. It turns off segmentation offload, so
+// each packet is sent alone.
 const jumbo = `ip link set pair0 mtu 9000 gso_max_segs 1; ip -n other link set pair1 mtu 9000 gso_max_segs 1
 `
 
-// reads reads a file of n bytes over RoCE, changes the network, and reads another one over the same
-// mount.
+// reads reads a file with n bytes over RoCE, applies change to the network, and reads another file
+// over the same mount.
 func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	t.Helper()
 	dir, want := content(t, 3_000_000)
@@ -220,8 +220,8 @@ func reads(t *testing.T, server, change string) (log *sharedBuffer) {
 	return log
 }
 
-// lostForLength is the server's message about a connection with lost long packets and without a
-// router's report.
+// lostForLength is part of the server's message about a connection that loses long packets although
+// no router reports this.
 const lostForLength = "and short ones are not"
 
 // TestRoCEInterfaceMadeSmaller: a mount over RoCE continues when jumbo frames are turned off at one
@@ -240,7 +240,7 @@ func TestRoCEInterfaceMadeSmaller(t *testing.T) {
 }
 
 // TestRoCEBlackHole: a mount over RoCE continues when the network silently drops long packets in
-// either direction, even those of 1,000 bytes.
+// either direction, even packets with 1,000 bytes.
 func TestRoCEBlackHole(t *testing.T) {
 	if !machine.Apart(t, "nft") {
 		return
@@ -260,7 +260,7 @@ END`
 }
 
 // TestRoCESmallerPath: two hosts with jumbo frames have a link of 1,500 bytes between their
-// routers, which report that.
+// routers, and the routers report its limit.
 func TestRoCESmallerPath(t *testing.T) {
 	if !machine.Apart(t) {
 		return

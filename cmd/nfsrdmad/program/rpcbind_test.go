@@ -28,7 +28,7 @@ func TestRpcbind(t *testing.T) {
 	t.Run("auto", registersWithRpcbind)
 }
 
-// served runs serve on a wildcard address; end stops it and returns its output.
+// served runs serve on a wildcard address. end stops the server and returns its output.
 func served(t *testing.T, addr, mode string, more ...string) (end func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -66,10 +66,10 @@ func awaitPort(t *testing.T, addr string) {
 	t.Fatal("nobody listens on " + addr)
 }
 
-// rpcinfo runs it; its answer without superfluous blanks.
+// rpcinfo runs the program rpcinfo, and returns its output without superfluous blanks.
 func rpcinfo(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // its output has the error
+	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // a failure's message is in out
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {
 		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
@@ -101,8 +101,8 @@ func has(words ...string) func(string) bool {
 	}
 }
 
-// TestProgramsInTheWay: the line about a program registered by another server names the probable
-// owner and the remedy.
+// TestProgramsInTheWay: if another server has registered a program, the line about it names the
+// probable owner and the remedy.
 func TestProgramsInTheWay(t *testing.T) {
 	taken := func(prog uint32) error {
 		return &portmap.ConflictError{Binding: rpcbind.Binding{Prog: prog, Vers: 1, Netid: "tcp"}, Other: "0.0.0.0.189.37"}
@@ -134,9 +134,10 @@ func servesRpcbind(t *testing.T) {
 		{"-T", "tcp", "127.0.0.1", "100021", "4"}, {"-T", "udp6", "::1", "100024", "1"}} {
 		awaitInfo(t, has("ready and waiting"), call...)
 	}
-	// and that it is not there
+	// the program is not registered when the server has ended
 	awaitInfo(t, has("not registered"), "-T", "tcp", "127.0.0.1", "100099", "4")
-	// Other programs of this machine, such as statd, register and unregister.
+	// Only our programs are compared: others on this machine, such as statd, register and
+	// unregister.
 	if _, err := exec.Command("rpcinfo", "-d", "100003", "3").CombinedOutput(); err == nil {
 		t.Error("rpcinfo has taken out what is ours")
 	}
@@ -146,7 +147,8 @@ func servesRpcbind(t *testing.T) {
 	}
 }
 
-// servesIPv4Alone: 0.0.0.0 is all of IPv4, and neither a socket nor a registration is of IPv6.
+// servesIPv4Alone checks a server on 0.0.0.0: all of IPv4 is served, and no socket or registration
+// uses IPv6.
 func servesIPv4Alone(t *testing.T) {
 	end := served(t, "0.0.0.0", "serve", "--metrics-addr", "0.0.0.0:9049")
 	awaitPort(t, "127.0.0.1:111")

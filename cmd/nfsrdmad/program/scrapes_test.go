@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// listenFigures serves figures of no program, and returns where.
+// listenFigures serves the metrics of a server without programs, and returns the address.
 func listenFigures(t *testing.T) string {
 	t.Helper()
 	addr := "127.0.0.1:" + freePort(t)
@@ -45,7 +45,7 @@ func TestScrapesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("http.ReadResponse: %v", err)
 		}
-		io.Copy(io.Discard, res.Body) // all of it, so that the next Read is of the end
+		io.Copy(io.Discard, res.Body) // reads the whole reply, so that the next Read sees the end
 		idle = append(idle, c)
 	}
 	if scrape(addr) == "" {
@@ -76,7 +76,7 @@ func TestScrapesThatRun(t *testing.T) {
 	if l.admit(next) != next {
 		t.Error("a connection that is being answered was closed, or there are too many")
 	}
-	l.state(next, http.StateActive) // a late event of a closed connection
+	l.state(next, http.StateActive) // a late event from a connection that is closed
 	l.state(busy[3], http.StateIdle)
 	if l.admit(next) != busy[3] {
 		t.Error("the idle connection did not make room")

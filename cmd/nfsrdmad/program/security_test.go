@@ -1,5 +1,5 @@
-// Security of serve: files that are missing, exports over TLS and with Kerberos, and how status,
-// clients and metrics show them.
+// Security in serve: missing files, exports over TLS and with Kerberos, and how status, clients and
+// metrics show both.
 
 package program
 
@@ -24,7 +24,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// pki are the files of an authority with a server and a client certificate.
+// A pki has the files of an authority, with a server's and a client's certificate.
 type pki struct{ ca, server, serverKey, client, clientKey string }
 
 func newPKI(t *testing.T) (p pki) {
@@ -40,7 +40,7 @@ func newPKI(t *testing.T) (p pki) {
 	return p
 }
 
-// TestDemandsThatCannotBeMet: a server that lacks a file which its exports need does not start, and
+// TestDemandsThatCannotBeMet: a server without a file that its exports need does not start, and
 // reports the cure.
 func TestDemandsThatCannotBeMet(t *testing.T) {
 	conformance.Proves(t, "R9289-018")
@@ -82,7 +82,7 @@ func TestDemandsThatCannotBeMet(t *testing.T) {
 	}
 }
 
-// secured makes one GETATTR and one FSSTAT of an export, and returns their errors' text.
+// secured makes a GETATTR and an FSSTAT on an export, and returns the text of their errors.
 func secured(t *testing.T, addr, path string, cfg transport.ClientConfig, auth *transport.Auth) string {
 	t.Helper()
 	c, err := transport.DialTCP(context.Background(), addr, cfg)
@@ -166,7 +166,8 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// showsTLS checks status, clients and metrics of a server with one connection over mutual TLS.
+// showsTLS checks the output of status and clients, and the metrics, for a server with one
+// connection over mutual TLS.
 func showsTLS(t *testing.T, socket, addr string, mtls transport.ClientConfig) {
 	t.Helper()
 	c, err := transport.DialTCP(context.Background(), addr, mtls)
@@ -220,8 +221,8 @@ func TestSecurityInWords(t *testing.T) {
 	}
 }
 
-// TestMixedRules: a rule that accepts claimed users beside proven ones is worth a warning, unless
-// the claimed ones act as the anonymous user.
+// TestMixedRules: a rule that accepts claimed users as well as proven users causes a warning,
+// unless the claimed users act as the anonymous user.
 func TestMixedRules(t *testing.T) {
 	for options, want := range map[string]bool{
 		"rw": false, "sec=sys": false, "sec=krb5": false, "sec=krb5:sys": true, "sec=sys,sec=krb5p": true,
@@ -235,7 +236,7 @@ func TestMixedRules(t *testing.T) {
 	}
 }
 
-// TestProven: the flags of the command line that let no caller claim a user.
+// TestProven: which command-line flags ensure that no caller can merely claim a user.
 func TestProven(t *testing.T) {
 	for flavors, want := range map[string]bool{"": false, "sys": false, "krb5": true, "krb5p:krb5i": true, "krb5:sys": false, "krb5:none": false} {
 		s := security{sec: flavors}
@@ -245,8 +246,8 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestAcceptablePrincipals: --krb5-principal selects principals of a keytab; without it all are
-// acceptable.
+// TestAcceptablePrincipals: --krb5-principal selects principals of a keytab; without the flag, all
+// principals are acceptable.
 func TestAcceptablePrincipals(t *testing.T) {
 	entries := []krb5.KeytabEntry{{Principal: "nfs/a.b@R"}, {Principal: "nfs/a.b@R"}, {Principal: "host/a.b@R"}, {Principal: "nfs/a.b@S"}}
 	for only, want := range map[string]string{"": "nfs/a.b@R host/a.b@R nfs/a.b@S", "nfs/a.b": "nfs/a.b@R nfs/a.b@S", "nfs/a.b@S": "nfs/a.b@S", "x": ""} {
@@ -256,7 +257,7 @@ func TestAcceptablePrincipals(t *testing.T) {
 	}
 }
 
-// TestLookupUser: a user by name, and a number that is no name.
+// TestLookupUser: a user is found by name; a number is not taken as a name.
 func TestLookupUser(t *testing.T) {
 	id, err := lookupUser("root")
 	if err != nil || id.UID != 0 || id.GID != 0 {

@@ -15,13 +15,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestShowmount: exports with their clients as the rules have them, and the mounts of a client
-// until it has left.
+// TestShowmount: showmount lists the exports with the clients in their rules, and a client's mounts
+// until the client has left.
 func TestShowmount(t *testing.T) {
 	if !machine.Apart(t, "showmount") {
 		return
 	}
-	dir := "/run/srv" // short and its own: columns depend on it
+	dir := "/run/srv" // a short path, because the columns' widths depend on it
 	for _, sub := range []string{"data", "my data", "pub"} {
 		must.Succeed(t, os.MkdirAll(filepath.Join(dir, sub), 0o777))
 	}

@@ -1,5 +1,5 @@
-// A running server as its control socket shows it: clients over all transports, locks, exports, and
-// drain.
+// What a running server shows through its control socket: clients over all transports, locks,
+// exports, and drain.
 
 package program
 
@@ -31,11 +31,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// controlEnv has, for servers in separate processes, the prefix of their directories' names.
+// controlEnv passes the prefix of directory names to servers in separate processes.
 const controlEnv = "NFSRDMA_TEST_CONTROL"
 
-// TestMain makes servers run by root, which name no socket, avoid the machine's other sockets.
-// Files left by killed or exiting servers are removed with the process that started them.
+// TestMain keeps servers that run as root without a --control flag from using the machine's
+// sockets. Files left by servers that were killed or have exited are removed when the first process
+// ends.
 func TestMain(m *testing.M) {
 	prefix, child := os.LookupEnv(controlEnv)
 	if !child {
@@ -59,7 +60,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shape returns the fields of JSON and their types; for an array those of the first element.
+// shape returns the fields of a JSON value and their types; for an array the shape of its first
+// element.
 func shape(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -79,8 +81,8 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mechanismsShape returns the shape of the mechanisms of a directory's server after an iWARP
-// connection.
+// mechanismsShape returns the shape of the mechanisms that a directory's server lists after an
+// iWARP connection.
 func mechanismsShape() string {
 	all := map[string]any{}
 	for _, name := range []string{"spin", "block", "yield", "poller_mask", "caller_receive", "run_on_receiver", "early_flush", "call_yield", "cold_read", "read_at_once", "parallel_listing",
@@ -149,7 +151,7 @@ func lockOne(t *testing.T, addr, export string) {
 	}
 }
 
-// The shapes of the answers, with a client over each transport and a lock.
+// Shapes of answers, with a client over each transport and a lock.
 const (
 	rdmaShape = "rdma:{crc:bool credits_granted:float64 credits_used:float64 inline_receive_bytes:float64 inline_send_bytes:float64 ird:float64 ord:float64 private_data:bool remote_invalidation:bool} "
 
@@ -163,8 +165,8 @@ const (
 	drainShape   = "{connections:float64 draining:bool}"
 )
 
-// TestSight: clients over TCP, iWARP and RoCE, of a directory and of memory, and one with a lock,
-// as each command shows them.
+// TestSight: each command shows clients over TCP, iWARP and RoCE, with a directory and memory as
+// exports, and a client with a lock.
 func TestSight(t *testing.T) {
 	dir := t.TempDir()
 	disk, file, socket := filepath.Join(dir, "a #b"), filepath.Join(dir, "exports"), filepath.Join(dir, "control")
@@ -393,8 +395,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestNoSocketOfThisUser: another user, without a session, learns that a server of root answers
-// root.
+// TestNoSocketOfThisUser: another user, without a session, reads that a server run by root answers
+// only root.
 func TestNoSocketOfThisUser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	for _, command := range []string{"status", "clients", "locks", "exports", "reload", "drain"} {
@@ -432,7 +434,7 @@ func TestDefaultSocket(t *testing.T) {
 	start := func(tcp string) func() {
 		return serveArgs(t, "serve", "--memory", "--rdma-port", "0", "--tcp-port", tcp, "--state-dir", filepath.Join(dir, tcp), "--rpcbind", "off", "--log-level", "panic")
 	}
-	for range 2 { // again: the socket of the one before is no obstacle
+	for range 2 { // the second server replaces the socket of the first
 		end := start(first)
 		dialServe(t, "127.0.0.1:"+first)
 		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -459,7 +461,7 @@ func TestDefaultSocket(t *testing.T) {
 	}
 }
 
-// TestUserCell: the cell has a client's most recent users, and the number of others.
+// TestUserCell: the cell shows a client's most recent users, and how many others there are.
 func TestUserCell(t *testing.T) {
 	uid := func(n uint32) userReport { return userReport{UID: &n} }
 	for want, users := range map[string][]userReport{

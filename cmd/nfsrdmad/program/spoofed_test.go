@@ -1,5 +1,4 @@
-// Spoofed calls to the port mapper over UDP: none changes anything, and no reply is larger than its
-// call.
+// Spoofed calls to the port mapper over UDP change nothing, and no reply is larger than its call.
 
 package program
 
@@ -20,22 +19,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The server's address on the test's device, the address of a host that has never called, and the
-// port of all forged calls.
+// serversAddr is the server on the test's device, victimsAddr a host that never calls, and
+// rootsPort the port of all forged calls.
 const (
 	serversAddr = "192.0.2.1"
 	victimsAddr = "192.0.2.77"
 	rootsPort   = 700
 )
 
-// A forger is the network of a local device: it sends datagrams with any source address, and sees
-// the replies.
+// A forger simulates a network behind a local device: it sends datagrams with any source address,
+// and sees the replies.
 type forger struct {
 	t   *testing.T
 	tun int
 }
 
-// newForger makes the device.
+// newForger makes the device, and returns its forger.
 func newForger(t *testing.T) *forger {
 	t.Helper()
 	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -55,7 +54,8 @@ func newForger(t *testing.T) *forger {
 	return &forger{t, tun}
 }
 
-// send sends a datagram to the port mapper, and returns its bytes with the headers of IP and UDP.
+// send sends a datagram to the port mapper, and returns its bytes including the headers of IP and
+// UDP.
 func (f *forger) send(from string, payload []byte) int {
 	f.t.Helper()
 	b := make([]byte, 28, 28+len(payload))
@@ -81,7 +81,7 @@ func (f *forger) send(from string, payload []byte) int {
 	return len(b)
 }
 
-// received returns the number of IPv4 bytes sent back since the last call.
+// received returns how many IPv4 bytes have been sent back since the last call.
 func (f *forger) received() (n int) {
 	f.t.Helper()
 	b := make([]byte, 64<<10)
@@ -92,13 +92,13 @@ func (f *forger) received() (n int) {
 			return n
 		case err != nil:
 			f.t.Fatal(err)
-		case b[0]>>4 == 4: // over IPv6 the kernel sends its own packets
+		case b[0]>>4 == 4: // only IPv4: over IPv6 the kernel sends packets of its own
 			n += got
 		}
 	}
 }
 
-// rpcCall returns a call of the port mapper, by root's word.
+// rpcCall returns a call to the port mapper that claims to be from root.
 func rpcCall(vers, proc uint32, args xdr.Marshaler) []byte {
 	cred := binary.BigEndian.AppendUint32(nil, 0)       // stamp
 	cred = append(cred, 0, 0, 0, 4, 'r', 'o', 'o', 't') // machine
@@ -121,7 +121,7 @@ func askUDP(t *testing.T, from string, call []byte) []byte {
 	defer c.Close()
 	null := rpcCall(2, rpcbind.ProcNull, none{})
 	c.SetDeadline(time.Now().Add(time.Minute))
-	for _, b := range [][]byte{call, null} { // which are answered in their order
+	for _, b := range [][]byte{call, null} { // the server answers in this order
 		if _, err := c.Write(b); err != nil {
 			t.Fatalf("c.Write: %v", err)
 		}
@@ -141,9 +141,9 @@ type none struct{}
 
 func (none) EncodeXDR(*xdr.Encoder) {}
 
-// TestSpoofedPortMapperCalls: a flood of every procedure of every version with the source address
-// of a host that has never called sends it fewer bytes than the forger sent. Calls with its address
-// or this machine's do not register or remove anything.
+// TestSpoofedPortMapperCalls: a forger sends every procedure of every version, with the address of
+// a host that never calls. That host receives fewer bytes than the forger sends. Calls with its
+// address or this machine's do not register or remove anything.
 func TestSpoofedPortMapperCalls(t *testing.T) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		machine.Skip(t, "needs /dev/net/tun")
@@ -176,10 +176,12 @@ func TestSpoofedPortMapperCalls(t *testing.T) {
 			for _, args := range forgedArgs(vers) {
 				call := rpcCall(vers, proc, args)
 				for _, from := range []string{victimsAddr, serversAddr, "127.0.0.1"} {
-					// from outside, the kernel drops packets with a source address of this machine
+					// for the last two the kernel drops the packets, because they claim this
+					// machine's address
 					f.received()
 					sent := f.send(from, call)
-					// after its reply, the one to the forged call would have been sent
+					// calls are answered in order, so after this reply a reply to the forged call
+					// would have been sent
 					askUDP(t, "127.0.0.1", rpcCall(2, rpcbind.ProcNull, none{}))
 					got := f.received()
 					if got > sent {
@@ -212,7 +214,8 @@ func unchanged(t *testing.T, after string) {
 	}
 }
 
-// forgedArgs returns arguments for a version's procedures: registered, unregistered, and none.
+// forgedArgs returns arguments for a version's procedures: no arguments, a registered program, and
+// an unregistered one.
 func forgedArgs(vers uint32) []xdr.Marshaler {
 	if vers == 2 {
 		return []xdr.Marshaler{none{},

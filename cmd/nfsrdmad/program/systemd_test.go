@@ -1,5 +1,5 @@
-// The units under a separate systemd, set up with the commands in docs/admin.md: sockets, sandbox,
-// reload, watchdog.
+// The units under a separate systemd, set up with the commands in docs/admin.md. They cover
+// sockets, sandbox, reload and watchdog.
 
 package program
 
@@ -18,9 +18,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// bootScript builds another machine's files from this machine's, without changing any, and starts
-// systemd there as the init process of new namespaces. Arguments: an empty directory; the source,
-// and Go's root, modules and cache.
+// bootScript makes the files of another machine from this machine's files, without changing any of
+// these. It then starts systemd as the init process of new namespaces. Arguments: an empty
+// directory; the source, and Go's root, modules and cache.
 const bootScript = `
 mount --make-rprivate /
 R=$1/root
@@ -44,14 +44,14 @@ for u in systemd-udevd systemd-logind getty@tty1 console-getty systemd-resolved 
 exec chroot "$R" env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system --unit=multi-user.target
 `
 
-// A booted machine has its own systemd.
+// A booted machine runs its own systemd in namespaces.
 type booted struct {
 	t   *testing.T
-	pid string // of its systemd
+	pid string // the process ID of the machine's systemd
 	env []string
 }
 
-// boot starts one, which ends with the test.
+// boot starts a booted machine, which ends with the test.
 func boot(t *testing.T) *booted {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
@@ -85,7 +85,7 @@ func boot(t *testing.T) *booted {
 			t.Logf("%s\n%s", log, journal)
 		}
 		select {
-		case <-ended: // its number may be another's by now
+		case <-ended: // another process may have the number by now
 		default:
 			_ = cmd.Process.Kill()
 		}
@@ -105,7 +105,7 @@ func boot(t *testing.T) *booted {
 	})
 	b.await("the end of its start", func() bool {
 		state, _ := b.run("systemctl is-system-running")
-		// other failing units of this machine do not matter
+		// other units of this machine may fail, so "degraded" is enough
 		return state == "running\n" || state == "degraded\n"
 	})
 	return b
@@ -121,7 +121,7 @@ func (b *booted) await(what string, is func() bool) {
 	}
 }
 
-// run runs a script of the shell there.
+// run runs a shell script in the booted machine.
 func (b *booted) run(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
@@ -186,7 +186,8 @@ func TestFirstServer(t *testing.T) {
 	t.Run("watchdog", func(t *testing.T) { (&booted{t, b.pid, b.env}).watchdog() })
 }
 
-// sandbox: users act as themselves in the exports, and the server has only the unit's permissions.
+// sandbox checks that users act as themselves in the exports, and that the server has only the
+// unit's permissions.
 func (b *booted) sandbox() {
 	b.must(`chown 0:0 /srv/data && chmod 1777 /srv/data
 echo text > /tmp/text && chmod 644 /tmp/text
@@ -213,7 +214,7 @@ cmp /tmp/text /srv/data/of-user`)
 	}
 }
 
-// reload takes a file in, and refuses one with a mistake.
+// reload checks that a reload applies a changed file, and refuses a file with a mistake.
 func (b *booted) reload() {
 	pid := b.property("MainPID")
 	b.must(`mkdir /srv/more && echo '/srv/more *(ro)' >> /etc/nfsrdma/exports && systemctl reload nfsrdmad && nfsrdma showmount 127.0.0.1 | grep -q ^/srv/more`)
@@ -227,8 +228,8 @@ nfsrdma showmount 127.0.0.1 | grep -q ^/srv/more && cp /tmp/exports /etc/nfsrdma
 	}
 }
 
-// sockets: while the server is stopped, systemd owns its ports. A client that connects makes
-// systemd start the server, and gets its answer.
+// sockets checks that systemd owns the ports while the server is stopped. When a client connects,
+// systemd starts the server, and the client gets its answer.
 func (b *booted) sockets() {
 	for _, client := range []string{"nfsrdma ls -l 127.0.0.1:/srv/data", "nfsrdma --proto tcp ls -l 127.0.0.1:/srv/data"} {
 		b.must("systemctl stop nfsrdmad.service")
@@ -238,7 +239,7 @@ func (b *booted) sockets() {
 		if out := b.must(client); !strings.Contains(out, "of-user") {
 			b.t.Errorf("%s: %s", client, out)
 		}
-		// Its sockets are answered before systemd has been notified of readiness.
+		// The server answers on its sockets before it notifies systemd of its readiness.
 		b.await("the service to be active, by "+client, func() bool { return b.property("ActiveState") == "active" })
 	}
 	if n, used := b.must("nfsrdmad status"), b.property("TriggeredBy"); !strings.Contains(n, "2049") || used != "nfsrdmad.socket" {
@@ -246,7 +247,7 @@ func (b *booted) sockets() {
 	}
 }
 
-// watchdog: a server that hangs is ended, and another one takes its place.
+// watchdog checks that systemd ends a server that hangs, and starts another one.
 func (b *booted) watchdog() {
 	b.must(`mkdir -p /etc/systemd/system/nfsrdmad.service.d
 printf '[Service]\nWatchdogSec=20s\nWatchdogSignal=KILL\n' > /etc/systemd/system/nfsrdmad.service.d/test.conf

@@ -1,4 +1,4 @@
-// --tls-kernel with kernels of all kinds, and in a server of this machine's.
+// --tls-kernel on kernels of all kinds, and in a server on this machine's kernel.
 
 package program
 
@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/certs"
 )
 
-// TestTLSKernelModes: on takes any kernel with TLS and refuses others; auto takes one that follows
-// new keys.
+// TestTLSKernelModes: on accepts any kernel with TLS and refuses others; auto uses the kernel only
+// if it supports new keys.
 func TestTLSKernelModes(t *testing.T) {
 	none := errors.New("no module")
 	for _, c := range []struct {
@@ -51,7 +51,8 @@ func TestTLSKernelModes(t *testing.T) {
 	}
 }
 
-// TestServeTLSKernel: a server with auto serves TLS, and its views agree where the sessions are.
+// TestServeTLSKernel: with auto a server serves TLS, and all its views agree whether the kernel
+// encrypts.
 func TestServeTLSKernel(t *testing.T) {
 	p, dir, tcp := newPKI(t), t.TempDir(), freePort(t)
 	socket := filepath.Join(dir, "control")

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// report returns the next report of a source.
+// report returns the next report from a source.
 func report(t *testing.T, s *top.Source) *top.Report {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func report(t *testing.T, s *top.Source) *top.Report {
 	return &r
 }
 
-// operation returns a row of a report; nil: it was not called.
+// operation returns an operation's row in a report, or nil if the operation was not called.
 func operation(r *top.Report, procedure, transport string) *top.Operation {
 	for i := range r.Operations {
 		if o := &r.Operations[i]; o.Procedure == procedure && o.Transport == transport {
@@ -58,7 +58,7 @@ func TestTop(t *testing.T) {
 	var load sync.WaitGroup
 	defer load.Wait()
 	defer stop()
-	// each its goroutine's until load has ended
+	// each number belongs to one goroutine until load has ended
 	written := map[string]*int{"tcp": new(int), "rdma": new(int)}
 	for name, f := range over {
 		load.Go(func() {
@@ -108,7 +108,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopWithoutMetrics: the control socket has the metrics even if they have no address.
+// TestTopWithoutMetrics: the control socket has the metrics even without --metrics-addr.
 func TestTopWithoutMetrics(t *testing.T) {
 	dir := t.TempDir()
 	socket, tcp := filepath.Join(dir, "control"), freePort(t)

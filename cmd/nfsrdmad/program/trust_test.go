@@ -43,7 +43,8 @@ func TestTrustFlags(t *testing.T) {
 	}
 }
 
-// TestHandleKey: directories need a stored key, unless a flag says otherwise; memory does not.
+// TestHandleKey: directories need a stored key, unless a flag allows a temporary one; memory needs
+// none.
 func TestHandleKey(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -110,7 +111,7 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestTrustOfAFile: an exports file decides the mapping of root, and no flag.
+// TestTrustOfAFile: with an exports file, the file decides how root is mapped, and no flag does.
 func TestTrustOfAFile(t *testing.T) {
 	here := &nfsserver.Service{TCPAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 	fixed := []nfsserver.Export{{Name: "/x"}}

@@ -1,5 +1,5 @@
-// The units in deploy: systemd's verdict, and the server's permissions in them, neither too few nor
-// too many.
+// The units in deploy: systemd's rating, and the permissions that they give the server, neither too
+// few nor too many.
 
 package program
 
@@ -31,7 +31,7 @@ import (
 
 const unitFile = "../../../deploy/nfsrdmad.service"
 
-// unitWords returns the words of all lines of a setting of the unit.
+// unitWords returns the words of all lines with a setting in the unit.
 func unitWords(t *testing.T, setting string) (words []string) {
 	t.Helper()
 	unit, err := os.ReadFile(unitFile)
@@ -47,7 +47,7 @@ func unitWords(t *testing.T, setting string) (words []string) {
 	return words
 }
 
-// TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
+// TestUnits: systemd accepts the units, and rates their exposure as low.
 func TestUnits(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "systemd-analyze")
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatalf("os.ReadFile: %v", err)
 		}
-		// The program must be where the unit says.
+		// systemd-analyze needs an existing program, so this binary replaces the installed one.
 		text = bytes.ReplaceAll(text, []byte("/usr/local/sbin/nfsrdmad"), []byte(os.Args[0]))
 		put(t, filepath.Join(dir, name), string(text))
 		units = append(units, filepath.Join(dir, name))
@@ -70,7 +70,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsSayThingsOnce: no unit has a line twice.
+// TestUnitsSayThingsOnce: no unit has the same line twice.
 func TestUnitsSayThingsOnce(t *testing.T) {
 	units := 0
 	for _, kind := range []string{"service", "socket", "mount", "automount"} {
@@ -98,8 +98,8 @@ func TestUnitsSayThingsOnce(t *testing.T) {
 	}
 }
 
-// TestUnitsControlSocket: a unit's reload, and logrotate's, reach its server with any socket in its
-// flags.
+// TestUnitsControlSocket: the reload commands of a unit and of logrotate reach the server, whatever
+// socket its flags name.
 func TestUnitsControlSocket(t *testing.T) {
 	for _, name := range []string{"nfsrdmad", "nfsrdmad-juicefs"} {
 		unit, err := os.ReadFile("../../../deploy/" + name + ".service")
@@ -136,7 +136,8 @@ type sandboxed struct {
 	log       *sharedBuffer
 }
 
-// startSandboxed starts a server through the command by; end stops it.
+// startSandboxed starts a server by running it with the command by, such as setpriv; end stops the
+// server.
 func startSandboxed(t *testing.T, by ...string) (s *sandboxed, end func()) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -192,7 +193,7 @@ func (s *sandboxed) mount(t *testing.T, uid uint32) *nfsclient.FS {
 	return tree
 }
 
-// works performs clients' operations and returns the failures.
+// works makes a client's calls, and returns those that fail.
 func (s *sandboxed) works(t *testing.T) (failed []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -233,7 +234,7 @@ func (s *sandboxed) works(t *testing.T) (failed []error) {
 	return failed
 }
 
-// limited runs a program with the capabilities of the unit but one.
+// limited returns a command prefix that runs a program with the unit's capabilities except one.
 func limited(t *testing.T, without string) []string {
 	set := "-all"
 	for _, c := range unitWords(t, "CapabilityBoundingSet") {
@@ -244,8 +245,8 @@ func limited(t *testing.T, without string) []string {
 	return []string{"setpriv", "--bounding-set=" + set, "--inh-caps=-all", "--no-new-privs"}
 }
 
-// TestCapabilities: with all capabilities of the unit the server works; without any one, some
-// function fails.
+// TestCapabilities: with all capabilities of the unit the server works; without any one of them,
+// some call fails.
 func TestCapabilities(t *testing.T) {
 	machine.NeedRoot(t, "runs services as the system does: needs root", "setpriv")
 	for _, without := range append([]string{"nothing"}, unitWords(t, "CapabilityBoundingSet")...) {
@@ -267,7 +268,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// lateCall is the name of cachestat(2) in strace before 6.5.
+// lateCall is strace's name for cachestat(2) before strace 6.5.
 var lateCall = fmt.Sprintf("syscall_%#x", unix.SYS_CACHESTAT)
 
 // TestSystemCalls: the server uses no system call or socket that the unit forbids, except those
@@ -313,7 +314,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// allowCalls adds a system call, or the calls of a group and its subgroups.
+// allowCalls adds a system call to allowed, or all calls in a group and its subgroups.
 func allowCalls(t *testing.T, allowed map[string]bool, word string) {
 	t.Helper()
 	if !strings.HasPrefix(word, "@") {

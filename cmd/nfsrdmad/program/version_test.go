@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport/portmap"
 )
 
-// TestVersionListsPrograms: each program that is served is in the list with its versions, each in
-// the list is served, and --version shows the list.
+// TestVersionListsPrograms: each program that is served is in the list with its versions, each
+// program in the list is served, and --version shows the list.
 func TestVersionListsPrograms(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/x", FS: memfs.New(memfs.Options{})}}})
 	if err != nil {

@@ -15,7 +15,7 @@ func TestManPages(t *testing.T) {
 		machine.Skip(t, "needs groff")
 	}
 	kind, dir := Kind(&Serve{}, nil, nil), t.TempDir()
-	root := program.NewRoot(kind) // sets its texts for the pages
+	root := program.NewRoot(kind) // also sets kind's texts for the pages
 	root.SetArgs([]string{"man", dir})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("ExecuteContext: %v", err)

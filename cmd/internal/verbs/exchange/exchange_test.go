@@ -45,7 +45,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// refused checks that every prefix of good and each of the replacements are refused.
+// refused checks that parse refuses every prefix of good, good with one byte more, and each
+// replacement.
 func refused(t *testing.T, good string, parse func([]byte) error, replacements ...string) {
 	t.Helper()
 	for n := range good {
@@ -130,7 +131,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestBinaryKey: the fields stand where a structure of C has them, in network order.
+// TestBinaryKey: the fields stand where a structure of C has them, in network byte order.
 func TestBinaryKey(t *testing.T) {
 	k := Key{LID: 0x1234, Reads: 16, QPN: 0xa1b2c3, PSN: 0x42c032, RKey: 0x76f, Addr: 0x55e2b4eb0000, SRQN: 7}
 	b := AppendBinaryKey(nil, k)
