@@ -1,5 +1,5 @@
-// ACLs: both procedures over both transports, lists of any length, servers without ACLs, and
-// hostile servers.
+// ACLs: both procedures over both transports, lists with any number of entries, servers without
+// ACLs, and hostile servers.
 
 package nfsclient_test
 
@@ -20,17 +20,17 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// An aclStub is NFSACL with one object's lists. It gives replies that no real server gives.
+// An aclStub serves NFSACL for one object. It can reply with lists that no real server sends.
 type aclStub struct {
 	calls atomic.Int32
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	acls   nfsacl3.ACLs
 	status nfs3.Status
 	mask   uint32 // mask of the last SETACL
 }
 
-// answer makes the stub reply with these lists and this status.
+// answer makes the stub reply with the given list and status.
 func (s *aclStub) answer(access []nfsacl3.Entry, status nfs3.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,8 @@ func (s *aclStub) program() *transport.Program {
 	return &transport.Program{Name: "nfsacl", Number: nfsacl3.Program, Version: nfsacl3.Version, Procs: []transport.Procedure{null, get, set}}
 }
 
-// withACLs mounts, over each transport, a server with the stub as NFSACL; nil: without NFSACL.
+// withACLs mounts a server over each transport. stub serves NFSACL there; with nil the server has
+// no NFSACL.
 func withACLs(t *testing.T, stub *aclStub, f func(t *testing.T, fsys *nfsclient.FS)) {
 	t.Helper()
 	list := slices.DeleteFunc(programs(t, nil), func(p *transport.Program) bool { return p.Number == nfsacl3.Program })
@@ -197,7 +198,7 @@ func TestServerHasACLs(t *testing.T) {
 	})
 }
 
-// An invalid list is an error, and a refusal keeps its status.
+// An invalid list is an error, and a refused call returns the server's status.
 func TestACLsThatAreNone(t *testing.T) {
 	stub := new(aclStub)
 	withACLs(t, stub, func(t *testing.T, fsys *nfsclient.FS) {

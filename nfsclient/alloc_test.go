@@ -47,8 +47,8 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 				})
 			}
 			n := measure()
-			// The server caches nothing about a file changed just now: its LOOKUP takes the slow
-			// path for some clock ticks.
+			// The server caches nothing about a file that has just changed, so LOOKUP takes the
+			// slow path for some clock ticks.
 			for try := 0; n >= 1 && name == "LOOKUP" && try < 100; try++ {
 				time.Sleep(10 * time.Millisecond)
 				n = measure()

@@ -1,4 +1,4 @@
-// Benchmarks of single calls, with the allocations at both ends.
+// Benchmarks of single calls, with the allocations of client and server.
 
 package nfsclient_test
 

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A Client from As acts with its own credentials: it owns its files, and has only its own rights. A
-// refusal includes the attributes sent with it.
+// A Client from As acts with its own credentials: it owns its files, and has only its own rights.
+// The error for a refused call has the attributes in the reply.
 func TestEachCallerActsAsHimself(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{
 		Exports: []nfsserver.Export{{Name: exportName, FS: memfs.New(memfs.Options{})}}, Squash: nfsserver.Squash{NoRootSquash: true}, AsyncNames: true,

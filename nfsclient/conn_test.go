@@ -1,4 +1,4 @@
-// The connection chosen for a call among several, and the counters.
+// How a call's connection is chosen, and the counters.
 
 package nfsclient
 
@@ -20,8 +20,8 @@ func okGetattr(c *transport.Call) error {
 	return nil
 }
 
-// 64 transfers of 1 MiB run on 2, 3 and 4 connections. They are spread, and one connection for
-// small calls has at most one transfer.
+// 64 transfers of 1 MiB run on 2, 3 and 4 connections. The transfers are spread, and one
+// connection, for small calls, has at most one of them.
 func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	for n := 2; n <= 4; n++ {
@@ -46,7 +46,7 @@ func TestSmallCallsDoNotWaitBehindPayload(t *testing.T) {
 	}
 }
 
-// One of three connections is cut and cannot reconnect: all later calls use the others.
+// One of three connections is cut and cannot reconnect: all later calls use the other two.
 func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	addr := serveGetattr(t, okGetattr)
 	var made []net.Conn
@@ -69,7 +69,7 @@ func TestLostConnectionCostsTheOthersNothing(t *testing.T) {
 	made[1].Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(chan error, 1)
-	go func() { // the client notices the loss
+	go func() { // this call makes the client notice the loss
 		_, err := c.conns[1].call(ctx, 0, nil, nfs3.ProcNull, void{}, void{}, nil, 0)
 		found <- err
 	}()

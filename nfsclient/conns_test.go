@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serveGetattr serves only GETATTR, by run.
+// serveGetattr serves only NULL and GETATTR; run answers GETATTR.
 func serveGetattr(t *testing.T, run func(c *transport.Call) error) string {
 	t.Helper()
 	procs := make([]transport.Procedure, nfs3.ProcGetattr+1)
@@ -32,7 +32,7 @@ func serveGetattr(t *testing.T, run func(c *transport.Call) error) string {
 	return l.Addr().String()
 }
 
-// A dam forwards connections to a server; it can hold back one client's bytes.
+// A dam forwards connections to a server, and can hold back the bytes from one client connection.
 type dam struct {
 	mu   sync.Mutex
 	held net.Conn // a client's connection
@@ -63,7 +63,7 @@ func newDam(t *testing.T, to string) (d *dam, addr string) {
 	return d, l.Addr().String()
 }
 
-// hold holds back later bytes from a client's connection; nil: none.
+// hold holds back further bytes from connection c. With nil it holds back none.
 func (d *dam) hold(c net.Conn) {
 	d.mu.Lock()
 	d.held = c
@@ -92,10 +92,10 @@ func (d *dam) pass(far, near net.Conn) {
 	}
 }
 
-// anyConn makes hold choose the next connection with bytes.
+// anyConn, passed to hold, stands for the next connection that sends bytes.
 var anyConn net.Conn = new(net.TCPConn)
 
-// waitUntil waits for a condition, at most until the tests' deadline.
+// waitUntil waits for a condition. If it never holds, the time limit of go test ends the wait.
 func waitUntil(cond func() bool) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -164,7 +164,7 @@ func TestOneSilentConnectionIsUsed(t *testing.T) {
 	}
 }
 
-// A hard Client also waits out JUKEBOX, until its context ends.
+// A hard Client also retries after JUKEBOX until its context ends.
 func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 	var asked, puts atomic.Int32
 	addr := serveGetattr(t, func(c *transport.Call) error {
@@ -202,7 +202,7 @@ func TestJukeboxIsOutwaitedWhenHard(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The bound for waiting out JUKEBOX depends on the timeout.
+// How long a Client retries after JUKEBOX depends on the timeout.
 func TestJukeboxPatience(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Second: 10 * time.Second, time.Hour: 10 * time.Hour} {
 		if got := (&Client{opt: Options{CallTimeout: timeout}}).jukeboxTimeout(); got != want {
@@ -211,7 +211,7 @@ func TestJukeboxPatience(t *testing.T) {
 	}
 }
 
-// A cancelled Dial ends, with one address or several that share its time.
+// A cancelled Dial ends, with one address, or with several that share the time.
 func TestCancelledDialsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -20,7 +20,7 @@ func readReply(data []byte) []byte {
 	return e.Bytes()
 }
 
-// Data lands in the sink, inline or not, and nowhere else.
+// Data is placed in the sink, whether inline or not, and nowhere else.
 func TestReadPlacement(t *testing.T) {
 	data := []byte("hello world")
 	reply := readReply(data)
@@ -45,7 +45,7 @@ func TestReadPlacement(t *testing.T) {
 			t.Errorf("room for %d: got %q, want %q", n, backing, want)
 		}
 	}
-	// In place already: the item is the start of the sink.
+	// The data is in place already: the item starts where the sink starts.
 	sink := append([]byte(nil), data...)
 	op := &readOp{sink: sink}
 	var d xdr.Decoder

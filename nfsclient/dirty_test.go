@@ -42,7 +42,7 @@ func TestWritesAfterCommitBeganNeedAnother(t *testing.T) {
 	l.needs(false)
 	l.write(verf1)
 	m := l.needs(true)
-	l.write(verf1) // a write during the COMMIT, which need not cover this write
+	l.write(verf1) // answered during the COMMIT, which need not cover this write
 	l.commit(m, verf1, nil)
 	m = l.needs(true)
 	l.commit(m, verf1, nil)
@@ -94,8 +94,8 @@ func TestEachOfTwoSyncsReportsTheLoss(t *testing.T) {
 	l.commit(l.needs(true), verf2, nil)
 }
 
-// A COMMIT answered before a restart counts, even if a later write shows the restart before its
-// reply is seen.
+// A COMMIT answered before a restart counts, even if a later write shows the restart before the
+// COMMIT's reply is seen.
 func TestSyncOfOldWritesBesideNewOnes(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)
@@ -106,10 +106,10 @@ func TestSyncOfOldWritesBesideNewOnes(t *testing.T) {
 	l.needs(false)
 }
 
-// A modelWrite is the state of one write at the simulated server and the File.
+// A modelWrite is the state of one write, at the simulated server and in the File.
 type modelWrite struct {
 	number   uint64 // 0: the reply has not been seen
-	epoch    byte   // the server's epoch when it ran the write
+	epoch    byte   // the server's epoch when the server ran the write
 	stable   bool
 	reported bool // lost, and reported by a Sync that covers it
 }
@@ -158,7 +158,7 @@ func TestSyncsAgainstAModel(t *testing.T) {
 						w.stable = w.stable || w.epoch == epoch
 					}
 				}
-			case 4, 5: // its reply is seen
+			case 4, 5: // the COMMIT's reply is seen
 				i := slices.IndexFunc(syncs, func(s *modelSync) bool { return s.done })
 				if i < 0 {
 					break
@@ -186,7 +186,7 @@ func TestSyncsAgainstAModel(t *testing.T) {
 	}
 }
 
-// A second COMMIT's verifier means nothing for data made stable by the first.
+// A second COMMIT's verifier means nothing for data that the first COMMIT has made stable.
 func TestSecondCommitOfTheSameWrites(t *testing.T) {
 	l := &ledger{T: t}
 	l.write(verf1)

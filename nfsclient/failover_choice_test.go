@@ -1,4 +1,5 @@
-// Test settings: which of several servers comes first, and how long a Client waits for one server.
+// Settings for tests: the server that a Client begins with, and how long a Client waits for a
+// server.
 
 package nfsclient
 

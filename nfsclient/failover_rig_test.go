@@ -24,19 +24,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A twin is one of several servers.
+// A twin is one of several servers of the same directory.
 type twin struct {
 	t        *testing.T
 	tr       nfsclient.Transport
 	addr     string // "host:port", the same after each start
 	programs []*transport.Program
 
-	rpc  *transport.Server // nil: the server is dead
+	rpc  *transport.Server // nil: the server has been killed
 	done chan struct{}
 }
 
-// newTwin starts a server of a directory at its own address. rows replace rows of NFSv3; wrap gets
-// the original row.
+// newTwin starts a server of a directory at its own address. rows replace procedures in the table
+// of NFSv3; each function gets the original.
 func newTwin(t *testing.T, tr nfsclient.Transport, dir string, key byte, rows map[uint32]func(run) run) *twin {
 	t.Helper()
 	tree, err := osfs.New(dir, osfs.Options{})
@@ -93,7 +93,7 @@ func (w *twin) kill() {
 	w.rpc = nil
 }
 
-// together returns the servers' addresses for Dial.
+// together returns the servers' addresses as one argument for Dial.
 func together(twins ...*twin) string {
 	var all []string
 	for _, w := range twins {
@@ -151,7 +151,7 @@ func (m *moves) all() []move {
 	return slices.Clone(m.list)
 }
 
-// within waits for a condition.
+// within waits for a condition, and fails the test if it takes too long.
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {

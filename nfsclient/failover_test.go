@@ -20,8 +20,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A volatile has a server's uncommitted data in memory: killing the server drops it. Its write
-// verifier is constant and equal on all servers, the worst case for a client.
+// A volatile keeps the data that its server has not committed in memory, so killing the server
+// loses the data. Its write verifier is constant and equal on all servers, the worst case for a
+// client.
 type volatile struct {
 	dir string
 
@@ -59,7 +60,7 @@ func (v *volatile) rows(t *testing.T) map[uint32]func(run) run {
 				a.DecodeXDR(c.Args)
 				v.mu.Lock()
 				defer v.mu.Unlock()
-				// The tests have one file.
+				// these tests have only this file
 				f, err := os.OpenFile(filepath.Join(v.dir, "file"), os.O_WRONLY, 0)
 				if err != nil {
 					t.Errorf("open the file of the tests: %v", err)
@@ -140,7 +141,7 @@ func TestSyncedDataOutlivesServers(t *testing.T) {
 	})
 }
 
-// When the server dies all connections move to the same other server, and back when that server
+// When the server dies all connections move to the other server, and back when the other server
 // dies.
 func TestConnectionsMoveTogether(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
@@ -176,7 +177,7 @@ func TestConnectionsMoveTogether(t *testing.T) {
 		a.kill()
 		at(b)
 		a.start()
-		at(b) // connections stay with a live server
+		at(b) // connections stay at a live server
 		b.kill()
 		at(a)
 		for i, m := range told.all() {
@@ -191,8 +192,8 @@ func TestConnectionsMoveTogether(t *testing.T) {
 }
 
 // One of several connections is cut and cannot reconnect, while the server answers on the others.
-// The other connections follow the cut one to the next server, so that no file is written at two
-// servers at once.
+// The other connections follow to the next server, so that no file is written at two servers at
+// once.
 func TestConnectionsToTheOldServerEnd(t *testing.T) {
 	nfsclient.BeginWith(t, 0)
 	nfsclient.WaitForServers(t)
@@ -251,7 +252,7 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 	})
 }
 
-// otherFile answers GETATTR with an object of another file system under the same handle.
+// otherFile answers GETATTR with attributes of another file system's object, for the same handle.
 func otherFile(real run) run {
 	return func(c *transport.Call) error {
 		c.Args.Rest()
@@ -260,8 +261,8 @@ func otherFile(real run) run {
 	}
 }
 
-// The only remaining server has another handle key, or another object under the handle. This server
-// gets no call, and the error has the reason. After the previous server is back, calls continue.
+// The only remaining server has another handle key, or another object for the handle. It gets no
+// call, and the error has the reason. When the previous server is back, calls continue.
 func TestOtherVolumeIsNotUsed(t *testing.T) {
 	for what, key := range map[string]byte{"key": 2, "file": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -308,7 +309,7 @@ func TestOtherVolumeIsNotUsed(t *testing.T) {
 	}
 }
 
-// Servers that pass the check are no error; silent ones are named.
+// The check of servers accepts those with the same handles, and names those that do not answer.
 func TestSameVolumePassesTheCheck(t *testing.T) {
 	eachTwin(t, func(t *testing.T, tr nfsclient.Transport, dir string) {
 		a, b, c := newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil), newTwin(t, tr, dir, 1, nil)
@@ -322,7 +323,7 @@ func TestSameVolumePassesTheCheck(t *testing.T) {
 	})
 }
 
-// A death is a server's end after it has run a call and before its reply.
+// A death ends a server after it has run a call and before it has replied.
 type death struct {
 	victim  *twin
 	instead func() error  // replaces the call; nil: the call itself
@@ -330,7 +331,7 @@ type death struct {
 	dead    chan struct{} // closed when the server is dead
 }
 
-// dying returns the call at the dying server.
+// dying returns the procedure for the server that dies.
 func (d *death) dying(real run) run {
 	return func(c *transport.Call) (err error) {
 		if d.instead != nil {
@@ -345,7 +346,7 @@ func (d *death) dying(real run) run {
 	}
 }
 
-// next returns the call at the next server.
+// next returns the procedure for the next server.
 func (d *death) next(real run) run {
 	var once sync.Once
 	return func(c *transport.Call) error {
@@ -354,15 +355,16 @@ func (d *death) next(real run) run {
 	}
 }
 
-// A lostReply is a call with a reply that is lost with its server.
+// A lostReply is a call whose reply is lost because its server dies.
 type lostReply struct {
 	name    string
 	proc    uint32
-	prepare func(dir string) error // prepares the tree
-	// An error means that the call counts as failed.
+	prepare func(dir string) error // prepares the directory
+	// call returns an error if the call counts as failed.
 	call  func(ctx context.Context, fsys *nfsclient.FS) error
-	check func(dir string) error // checks the tree afterwards
-	// Another client's action in place of the call: the call's error must then reach the caller.
+	check func(dir string) error // checks the directory afterwards
+	// other is another client's action in place of the call. The call's error, refused, must then
+	// reach the caller.
 	other   func(dir string) error
 	refused error
 }
@@ -426,8 +428,8 @@ func makeFIFO(ctx context.Context, f *nfsclient.FS) error {
 	return err
 }
 
-// A server runs a call and dies, and the next server refuses the call, which counts as done. If
-// another client has done the same meanwhile, the call does not count as done.
+// A server runs a call and dies, and the next server refuses the repeated call, which counts as
+// done. If another client's action is the reason, the call does not count as done.
 func TestLostRepliesOfDeadServers(t *testing.T) {
 	for _, l := range lostReplies {
 		for _, ours := range []bool{true, false} {

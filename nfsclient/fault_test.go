@@ -27,11 +27,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A run is a procedure's function.
+// A run is the function that serves a procedure.
 type run = func(c *transport.Call) error
 
-// programs returns a server's programs for an empty tree in memory, with rows of NFSv3 replaced;
-// wrap gets the original row.
+// programs returns a server's programs for an empty tree in memory, with procedures of NFSv3
+// replaced by rows; each function in rows gets the original.
 func programs(t *testing.T, rows map[uint32]func(run) run) []*transport.Program {
 	t.Helper()
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
@@ -56,7 +56,7 @@ func programs(t *testing.T, rows map[uint32]func(run) run) []*transport.Program 
 	return list
 }
 
-// faulty mounts such a server over each transport.
+// faulty mounts, over each transport, a server with some procedures replaced.
 func faulty(t *testing.T, rows map[uint32]func(run) run, f func(t *testing.T, fsys *nfsclient.FS)) {
 	t.Helper()
 	rdma, tcp := servePrograms(t, programs(t, rows)...)
@@ -69,7 +69,7 @@ func faulty(t *testing.T, rows map[uint32]func(run) run, f func(t *testing.T, fs
 	}
 }
 
-// answer replaces a row by a fixed result.
+// answer makes a function for rows: the procedure returns a fixed result.
 func answer(res xdr.Marshaler) func(run) run {
 	return func(run) run {
 		return func(c *transport.Call) error {
@@ -120,7 +120,7 @@ func TestLostWrites(t *testing.T) {
 		if err := f.Sync(); !errors.Is(err, nfsclient.ErrLostWrites) {
 			t.Errorf("Sync: %v, want ErrLostWrites", err)
 		}
-		_, err = f.WriteAt([]byte("data"), 0) // written again
+		_, err = f.WriteAt([]byte("data"), 0) // the data is written again
 		must.Succeed(t, err)
 		must.Succeed(t, f.Sync())
 		restarted.Store(true) // all data is synced, so Close sends no COMMIT
@@ -162,7 +162,7 @@ func TestChangedVerifierBetweenWrites(t *testing.T) {
 		if err := f.Sync(); !errors.Is(err, nfsclient.ErrLostWrites) {
 			t.Errorf("Sync after a restart between two writes: %v, want ErrLostWrites", err)
 		}
-		for range 2 { // written again, by one server
+		for range 2 { // both blocks are written again, without a restart between
 			_, err = f.WriteAt([]byte("data"), 0)
 			must.Succeed(t, err)
 		}

@@ -43,8 +43,8 @@ func TestSizesAtOddOffsets(t *testing.T) {
 	})
 }
 
-// roundTrip writes n bytes at off and reads them back: exactly, with too much room, and unaligned
-// within a larger slice that must stay unchanged around them.
+// roundTrip writes n bytes at off and reads them back: exactly, with too much room, and into the
+// middle of a larger slice, whose other bytes must not change.
 func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) error {
 	want := random(n, uint64(n))
 	f, err := fsys.Create(t.Context(), name, 0o644)
@@ -87,7 +87,7 @@ func roundTrip(t *testing.T, fsys *nfsclient.FS, name string, n int, off int64) 
 	return f.Close()
 }
 
-// off2 returns how far a read goes beyond the end: less and more than a piece.
+// off2 returns how far a read goes beyond the end: less than a piece, or more.
 func off2(n int) int { return 1 + n%2*(1<<20) }
 
 func TestReadAtManyAtOnce(t *testing.T) {

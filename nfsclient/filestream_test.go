@@ -1,4 +1,4 @@
-// Streams: errors of the other side of ReadFrom and WriteTo are returned unchanged.
+// Streams: errors from the reader or writer at the other end are returned unchanged.
 
 package nfsclient_test
 
@@ -20,7 +20,7 @@ var (
 	errCut   = fmt.Errorf("the other side's connection: %w", io.EOF)
 )
 
-// A brokenReader returns data in pieces, then err, with the last piece or after it.
+// A brokenReader returns data in pieces, and err with the last piece or after it.
 type brokenReader struct {
 	data    []byte
 	piece   int
@@ -46,8 +46,8 @@ func (r *brokenReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Only io.EOF itself is an end. A reader's io.ErrUnexpectedEOF, from a truncated HTTP body or
-// archive, is an error anywhere.
+// Only io.EOF itself is an end. A reader's io.ErrUnexpectedEOF, as from a truncated HTTP body or
+// archive, is always returned as an error.
 func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	wtmax := fsys.MaxWrite()
@@ -76,8 +76,8 @@ func TestReadFromReportsItsReadersErrors(t *testing.T) {
 	}
 }
 
-// ReadFrom keeps reading from an occasionally idle reader, but not forever from a reader that never
-// returns data.
+// ReadFrom keeps reading if a reader sometimes returns no data, but not forever from a reader that
+// never returns data.
 func TestReadFromOfAnIdleReader(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	f, err := fsys.Create(t.Context(), "f", 0o600)
@@ -94,7 +94,7 @@ func TestReadFromOfAnIdleReader(t *testing.T) {
 	}
 }
 
-// A badWriter accepts left bytes, then writes short, with an error or without.
+// A badWriter accepts left bytes. Then its writes are short, with an error or without.
 type badWriter struct {
 	left int
 	err  error
@@ -133,7 +133,7 @@ func TestWriteToStopsAtAShortWrite(t *testing.T) {
 	}
 }
 
-// Streams on closed files, or files open for the other direction.
+// Streams on closed files, and on files that are open only for the other direction, are errors.
 func TestStreamsOfUnusableFiles(t *testing.T) {
 	fsys := mountNew(t, nfsclient.TCP, "memfs", nfsclient.Options{})
 	must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("old"), 0o600))

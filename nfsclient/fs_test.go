@@ -60,7 +60,7 @@ func TestSymlinkWalk(t *testing.T) {
 		ctx := t.Context()
 		must.Succeed(t, fsys.MkdirAll(ctx, "d/e", 0o755))
 		must.Succeed(t, fsys.WriteFile(ctx, "d/f", []byte("here"), 0o600))
-		long := strings.Repeat("./", 2000) + "f" // exceeds the inline threshold alone
+		long := strings.Repeat("./", 2000) + "f" // is alone longer than the inline threshold
 		for link, target := range map[string]string{
 			"d/e/up": "../f", "abs": "/d/f", "dir": "d", "out": "../../../d/f", "loop": "loop2", "loop2": "loop", "d/long": long,
 		} {

@@ -1,4 +1,4 @@
-// A retransmitted WRITE while its first copy is still running in the server.
+// A WRITE is sent again while its first copy is still running in the server.
 
 package nfsclient_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A relay forwards connections to a server until they are cut.
+// A relay forwards connections to a server until cut is called.
 type relay struct {
 	l  net.Listener
 	to string
@@ -88,7 +88,7 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 		}
 	}})...)
 	for tr, to := range map[nfsclient.Transport]string{nfsclient.RDMA: rdma, nfsclient.TCP: tcp} {
-		for _, size := range []int{100, 300_000} { // in the message, and in a chunk
+		for _, size := range []int{100, 300_000} { // data in the message, and in a chunk
 			r := newRelay(t, to)
 			fsys, err := dial(t, tr, r.addr(), r.addr(), nfsclient.Options{}).Mount(t.Context(), exportName)
 			must.Succeed(t, err)
@@ -101,7 +101,7 @@ func TestLateWriteDoesNotUndoNewerOnes(t *testing.T) {
 			go func() {
 				<-stalled
 				r.cut()
-				select { // by now newer data would be stored if it could overtake
+				select { // waits: newer data that could overtake would be stored by now
 				case <-synced:
 				case <-time.After(time.Second):
 				}

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// listing serves READDIRPLUS pages from next, by cookie and call number.
+// listing serves READDIRPLUS with the pages that next returns for a cookie and a call number.
 func listing(next func(cookie uint64, call int64) *nfs3.ReaddirplusRes) (map[uint32]func(run) run, *atomic.Int64) {
 	calls := new(atomic.Int64)
 	return map[uint32]func(run) run{nfs3.ProcReaddirplus: func(run) run {
@@ -36,7 +36,7 @@ func entryPlus(n uint64, cookie uint64) nfs3.EntryPlus {
 	return nfs3.EntryPlus{Fileid: n + 2, Name: fmt.Appendf(nil, "n%d", n), Cookie: cookie}
 }
 
-// Looping cookies end the listing, for any length of the loop and the way into it.
+// A listing whose cookies loop ends, however long the loop and the way into it are.
 func TestListingsInACircleEnd(t *testing.T) {
 	for _, c := range []struct{ lead, circle uint64 }{{0, 2}, {1, 1}, {0, 7}, {5, 3}, {13, 40}} {
 		rows, calls := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {
@@ -112,7 +112,7 @@ func TestIOReadDirGivesThePartItHas(t *testing.T) {
 	})
 }
 
-// Links below fs.Sub lead to the same objects as those below os.DirFS.
+// Symbolic links below fs.Sub lead to the same objects as below os.DirFS.
 func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 	top := t.TempDir()
 	fsys := mountDir(t, top)
@@ -136,7 +136,7 @@ func TestIOSubFollowsLinksAsDirFS(t *testing.T) {
 			}
 		}
 	}
-	// Nested Sub.
+	// Sub of a Sub must give the same
 	once, err := fs.Sub(fsys.IO(t.Context()), "a")
 	must.Succeed(t, err)
 	twice, err := fs.Sub(once, "b")

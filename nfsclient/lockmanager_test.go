@@ -53,7 +53,7 @@ func (s *dyingServer) serve(addr string, program, version uint32) (stop func()) 
 	stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = server.Shutdown(ctx) // connections end at once
+		_ = server.Shutdown(ctx) // the ended context closes connections at once
 		<-done
 	})
 	s.t.Cleanup(stop)
@@ -83,13 +83,13 @@ func (s *dyingServer) await(asked <-chan error, what string, holds func(transpor
 
 func waits(f transport.LinkFigures) bool { return f.Waiting > 0 }
 
-// The first lock call waits until the server is back, and then until the server's lock manager is.
+// The first lock call waits until the server is back, and then until its lock manager is back.
 func TestServerThatDiesHasALockManager(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	if err := <-s.ask(t.Context()); !errors.Is(err, ErrNoLockManager) {
 		t.Fatalf("a server that lives, and has none: %v", err)
 	}
-	s.c.locks.leave() // forget the result of that search
+	s.c.locks.leave() // forgets the result of that search
 	stop()
 	before := s.c.conns[0].Figures().Connects
 	asked := s.ask(t.Context())
@@ -102,8 +102,7 @@ func TestServerThatDiesHasALockManager(t *testing.T) {
 	}
 }
 
-// The search for a lock manager ends with its context, even with a dead server, for all its
-// callers.
+// The search for a lock manager ends with the context of its callers, even if the server is dead.
 func TestSearchOfALockManagerEnds(t *testing.T) {
 	s, stop := newDyingServer(t, transport.Hard)
 	stop()
@@ -122,7 +121,7 @@ func TestSearchOfALockManagerEnds(t *testing.T) {
 	}
 }
 
-// A soft Client gets its timeout's error, not the error for a server without a lock manager.
+// A soft Client gets the error of its timeout, not the error for a server without a lock manager.
 func TestSearchOfALockManagerSoft(t *testing.T) {
 	s, stop := newDyingServer(t, time.Second)
 	stop()

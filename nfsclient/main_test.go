@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	goroutines, fds := runtime.NumGoroutine(), openFiles()
 	code := m.Run()
-	// The fuzzing engine has its own goroutines.
+	// the fuzzing engine has goroutines of its own
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	if code == 0 && !fuzzing && !endsWith(goroutines, fds) {
 		fmt.Fprintf(os.Stderr, "left behind: goroutines %d, were %d; descriptors %d, were %d\n",
@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// endsWith waits for goroutines and descriptors to end, and reports whether no more are left.
+// endsWith waits for goroutines and descriptors to end, and reports whether no more than these
+// numbers are left.
 func endsWith(goroutines, fds int) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -39,8 +40,8 @@ func endsWith(goroutines, fds int) bool {
 	return false
 }
 
-// openFiles counts descriptors, except those of the runtime's poller, which come with the first
-// socket.
+// openFiles counts the open descriptors, except those of Go's runtime poller, which are opened with
+// the first socket.
 func openFiles() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -48,7 +49,7 @@ func openFiles() (n int) {
 	}
 	for _, e := range list {
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && len(to) > 0 && to[0] != 'a' {
-			n++ // not anon_inode:[eventpoll] and its eventfd
+			n++ // skips the poller's: anon_inode:[eventpoll] and its eventfd
 		}
 	}
 	return n

@@ -1,4 +1,5 @@
-// Names on servers with other statuses than Linux: attributes show a directory, not the status.
+// Servers that answer with other statuses than Linux: attributes, not the status, show whether a
+// name is a directory.
 
 package nfsclient_test
 
@@ -40,7 +41,7 @@ func TestRemoveOfDirectories(t *testing.T) {
 	for _, c := range []struct {
 		status nfs3.Status
 		remove bool  // Remove removes the directory
-		unlink error // of Unlink
+		unlink error // the error of Unlink
 	}{
 		{nfs3.ErrIsDir, true, syscall.EISDIR}, {nfs3.ErrPerm, true, syscall.EISDIR}, {nfs3.ErrInval, true, syscall.EISDIR},
 		{nfs3.ErrAcces, false, syscall.EACCES}, {nfs3.ErrROFS, false, syscall.EROFS}, {nfs3.ErrIO, false, syscall.EIO},
@@ -166,8 +167,8 @@ func TestRenameOfDirectoriesWithASlash(t *testing.T) {
 	})
 }
 
-// Link refuses directories like link(2), whichever status the server has; an existing name comes
-// first.
+// Link refuses directories as link(2) does, whichever status the server returns. If the new name
+// exists, that is the error.
 func TestLinkRefusesDirectories(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -248,8 +249,8 @@ func TestMknodKinds(t *testing.T) {
 	}
 }
 
-// MkdirAll makes missing directories at the targets of links. A dangling link or a non-directory in
-// the way is an error.
+// MkdirAll makes the missing directories that links lead to. A dangling link or a non-directory in
+// the path is an error.
 func TestMkdirAllThroughLinks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -295,7 +296,7 @@ func TestMkdirAllBesideOthers(t *testing.T) {
 		must.Succeed(t, fsys.RemoveAll(t.Context(), "a"))
 	})
 	rows[nfs3.ProcMkdir] = answer(&nfs3.MkdirRes{Status: nfs3.ErrExist})
-	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // here MKDIR never makes it
+	faulty(t, rows, func(t *testing.T, fsys *nfsclient.FS) { // here MKDIR never makes the directory
 		if err := fsys.MkdirAll(t.Context(), "a/b", 0o755); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%v", err)
 		}

@@ -1,4 +1,4 @@
-// The calls made by opening a file, and errors without a call.
+// The calls that opening a file makes, and errors without a call.
 
 package nfsclient_test
 
@@ -19,13 +19,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// counts is the number of calls for each procedure.
+// A counts has the number of calls of each procedure.
 type counts [nfs3.NumProcs]atomic.Int32
 
-// take returns and clears a procedure's count.
+// take returns a procedure's count and sets it to 0.
 func (c *counts) take(proc uint32) int { return int(c[proc].Swap(0)) }
 
-// rows counts all procedures; those in over are also replaced.
+// rows counts the calls of all procedures; procedures in over are also replaced.
 func (c *counts) rows(over map[uint32]func(run) run) map[uint32]func(run) run {
 	all := map[uint32]func(run) run{}
 	for proc := uint32(1); proc < nfs3.NumProcs; proc++ {
@@ -42,7 +42,7 @@ func (c *counts) rows(over map[uint32]func(run) run) map[uint32]func(run) run {
 	return all
 }
 
-// A switched row answers res while it is on, and the server's result otherwise.
+// A switched procedure replies with res while it is on, and otherwise with the server's result.
 type switched struct {
 	on  atomic.Bool
 	res xdr.Marshaler
@@ -58,8 +58,8 @@ func (s *switched) row(real run) run {
 	}
 }
 
-// OpenFile asks ACCESS only for reading a file with an undecided mode: a server lets a file's owner
-// read regardless of the mode (RFC 1813 §4.4).
+// OpenFile calls ACCESS only to read a file whose mode does not decide: a server lets the owner
+// read whatever the mode is (RFC 1813 §4.4).
 func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	var n counts
 	none := &switched{res: &nfs3.AccessRes{}}
@@ -73,7 +73,7 @@ func TestOpenAsksWhetherItMayRead(t *testing.T) {
 			name  string
 			flag  int
 			asks  int
-			error error // if the server refuses
+			error error // the error of OpenFile if ACCESS refuses
 		}{
 			{"open", os.O_RDONLY, 0, nil}, {"open", os.O_RDWR, 0, nil}, {"open", os.O_WRONLY, 0, nil},
 			{"shut", os.O_RDONLY, 1, nfsclient.ErrNoAccess}, {"shut", os.O_RDWR, 1, syscall.EACCES},
@@ -116,7 +116,7 @@ func TestOpenReportsWhyItCannotAsk(t *testing.T) {
 	})
 }
 
-// O_TRUNC only affects a non-empty file open for writing.
+// O_TRUNC truncates only a non-empty file that is opened for writing.
 func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -163,7 +163,8 @@ func TestOpenEmptiesOnlyWhatItShould(t *testing.T) {
 	})
 }
 
-// Names with zero bytes do not exist, for any operation and anywhere in the path; no call is sent.
+// A name with a zero byte does not exist, for any operation and anywhere in the path, and no call
+// is sent.
 func TestZeroBytesInNames(t *testing.T) {
 	var n counts
 	faulty(t, n.rows(nil), func(t *testing.T, fsys *nfsclient.FS) {
@@ -201,10 +202,10 @@ func TestZeroBytesInNames(t *testing.T) {
 	})
 }
 
-// second returns the error of a call with two results.
+// second returns its second argument. It takes the error from a call with two results.
 func second[T any](_ T, err error) error { return err }
 
-// A new file without its mode or times, or with unreadable attributes, is not opened.
+// A new file whose mode or times cannot be set, or whose attributes cannot be read, is not opened.
 func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	setattr, getattr := &switched{res: &nfs3.SetattrRes{Status: nfs3.ErrIO}}, &switched{res: &nfs3.GetattrRes{Status: nfs3.ErrStale}}
@@ -225,7 +226,7 @@ func TestExclusiveCreateReportsItsAttributes(t *testing.T) {
 	})
 }
 
-// Like os.File, Read does not return data together with io.EOF.
+// As with os.File, Read returns io.EOF alone, never together with data.
 func TestReadGivesTheEndByItself(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		must.Succeed(t, fsys.WriteFile(t.Context(), "f", []byte("content"), 0o600))
@@ -248,7 +249,7 @@ func TestReadGivesTheEndByItself(t *testing.T) {
 	})
 }
 
-// Errors name the file by its path at open, for any operation.
+// A File's errors name the file by the path with which it was opened, for any operation.
 func TestFileErrorsNameTheFile(t *testing.T) {
 	rows := map[uint32]func(run) run{}
 	for proc, res := range map[uint32]xdr.Marshaler{

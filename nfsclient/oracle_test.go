@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// oracleTree is the tree before every case: directories end in a slash, links have a target.
+// oracleTree is the tree before each case. A directory's name ends in a slash; a link has a target.
 var oracleTree = []struct{ name, target string }{
 	{"f", ""}, {"d/", ""}, {"d/g", ""}, {"d/e/", ""}, {"d/e/h", ""}, {"z/", ""},
 	{"lf", "f"}, {"ld", "d"}, {"le", "d/e"}, {"lz", "z/"}, {"lfs", "f/"}, {"d/e/up", "../g"}, {"d/out", "../f"},
@@ -29,7 +29,7 @@ var oracleTree = []struct{ name, target string }{
 	{"dots", "d/e/../.."}, {"lldots", "le/.."},
 }
 
-// forms are the paths, including names that are not in the tree.
+// forms has the paths, including names that are not in the tree.
 var forms = func() []string {
 	list := []string{
 		".", "./", "d/.", "d/..", "d/./", "d/../", "ld/.", "ld/..", "f/.", "f/..", "new/.", "new/..", "dang/.", "loop/.",
@@ -47,14 +47,14 @@ var forms = func() []string {
 	return append(list, "new", "new/", "new//")
 }()
 
-// An oracleOp is one operation done both ways.
+// An oracleOp is an operation that runs both in the kernel and through the client.
 type oracleOp struct {
 	name  string
 	local func(p string) error
 	nfs   func(ctx context.Context, f *nfsclient.FS, p string) error
 }
 
-// errOf drops a value.
+// errOf returns the error from a call with two results.
 func errOf[T any](_ T, err error) error { return err }
 
 func openBoth(name string, flag int) oracleOp {
@@ -126,17 +126,16 @@ var oracleOps = []oracleOp{
 		func(ctx context.Context, f *nfsclient.FS, p string) error { return errOf(f.Sub(ctx, p)) }},
 }
 
-// A pathPair has two equal trees: the served one is the export under test, the local one is for the
-// kernel.
+// A pathPair has two equal trees: fsys exports the served one, and the kernel uses the local one.
 type pathPair struct {
 	t     *testing.T
-	base  string // a local directory; its directory nfs is the export of fsys
+	base  string // a local directory; fsys is the export of nfs below it
 	fsys  *nfsclient.FS
 	turns int
 
-	local, served string // the trees of this turn; "" when they have to be made
+	local, served string // the present trees; "": both must be made
 	sub           *nfsclient.FS
-	fresh         string // treeOf a fresh tree
+	fresh         string // what treeOf returns for a fresh tree
 }
 
 // next makes two fresh trees, unless the previous ones are unchanged.
@@ -167,7 +166,7 @@ func (o *pathPair) next() {
 	o.fresh = treeOf(o.t, o.local)
 }
 
-// compare reports different errors or trees, and drops changed trees.
+// compare reports different errors or trees. Trees that have changed are not used again.
 func (o *pathPair) compare(what string, want, got error) {
 	o.t.Helper()
 	if a, b := errnoOf(want), errnoOf(got); a != b {
@@ -197,7 +196,7 @@ func errnoOf(err error) error {
 	return err
 }
 
-// treeOf formats names, types, modes, link contents and sizes of a tree.
+// treeOf returns the names, types, modes, link contents and sizes in a tree as text.
 func treeOf(t *testing.T, top string) string {
 	var b strings.Builder
 	must.Succeed(t, filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
@@ -225,7 +224,7 @@ func newPathPair(t *testing.T) *pathPair {
 	return &pathPair{t: t, base: base, fsys: mountDir(t, filepath.Join(base, "nfs"))}
 }
 
-// Each operation on each form of path, in the kernel and on the server.
+// Each operation on each form of path has the same result in the kernel and through the client.
 func TestPathsAsKernel(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0)) // the library applies no umask
 	o := newPathPair(t)
@@ -235,14 +234,14 @@ func TestPathsAsKernel(t *testing.T) {
 			want := op.local(o.local + "/" + form)
 			got := op.nfs(t.Context(), o.sub, form)
 			if op.name == "mkdirall" && want != nil && got != nil {
-				got = want // package os has several errors for a path that ends at a file
+				got = want // package os returns various errors for a path that leads through a file
 			}
 			o.compare(fmt.Sprintf("%s %q", op.name, form), want, got)
 		}
 	}
 }
 
-// Rename and link for pairs of paths.
+// Rename and Link for pairs of paths have the same results as in the kernel.
 func TestTwoPathsAsKernel(t *testing.T) {
 	o := newPathPair(t)
 	some := []string{"f", "f/", "d", "d/", "d/.", "d/..", "z", "z/", "lf", "lf/", "ld", "ld/", "lz/", "dang", "dang/", "new", "new/",
@@ -261,7 +260,7 @@ func TestTwoPathsAsKernel(t *testing.T) {
 	}
 }
 
-// 40 links are followed, 41 are not, as in the kernel.
+// As in the kernel, a path may lead through 40 links, but not 41.
 func TestLinkChains(t *testing.T) {
 	o := newPathPair(t)
 	o.next()
@@ -274,7 +273,8 @@ func TestLinkChains(t *testing.T) {
 	for i := 38; i <= 42; i++ {
 		name := fmt.Sprintf("c%d", i)
 		_, want := os.Stat(o.local + "/" + name)
-		// If a concurrent change makes the kernel repeat a walk, it counts its links twice.
+		// If a concurrent change makes the kernel repeat a walk, the kernel counts the links twice,
+		// so retry.
 		for range 20 {
 			if want != nil {
 				_, want = os.Stat(o.local + "/" + name)

@@ -1,4 +1,4 @@
-// Every procedure of NFSv3 as a method of Client; directories page by page.
+// Every procedure of NFSv3 as a method of Client, and directories page by page.
 
 package nfsclient_test
 
@@ -26,8 +26,8 @@ func TestEveryProcedureIsAMethod(t *testing.T) {
 	}
 }
 
-// Small pages by both procedures: all names come once, only the last page has EOF, and
-// READDIRPLUS's attributes and handles equal LOOKUP's.
+// Both listing procedures with small pages: each name comes once, and only the last page has EOF.
+// READDIRPLUS returns the same attributes and handles as LOOKUP.
 func TestDirectoryPages(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx, c := t.Context(), fsys.Client()

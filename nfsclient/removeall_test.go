@@ -37,7 +37,7 @@ func refuseRemove(status nfs3.Status, which func(name []byte) bool) func(run) ru
 	}
 }
 
-// A listed name that does not exist must not be tried forever.
+// A name that is listed but does not exist must not be tried forever.
 func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 	var listings atomic.Int64
 	rows := map[uint32]func(run) run{
@@ -59,7 +59,7 @@ func TestRemoveAllEndsWhenListedNamesAreNotThere(t *testing.T) {
 	})
 }
 
-// As much as possible is removed, each failure is reported once, and its directories stay.
+// As much as possible is removed. Each failure is reported once, and the directories above it stay.
 func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcRemove: refuseRemove(nfs3.ErrAcces, func(name []byte) bool {
 		return bytes.HasPrefix(name, []byte("keep"))
@@ -99,7 +99,7 @@ func TestRemoveTreeContinuesAfterErrors(t *testing.T) {
 	})
 }
 
-// If a listing skips names after removals, because its cookies are positions, the removal lists
+// If a listing skips names after removals, because its cookies are positions, RemoveAll lists
 // again.
 func TestRemoveAllListsAgain(t *testing.T) {
 	rows := map[uint32]func(run) run{nfs3.ProcReaddirplus: func(real run) run {
@@ -110,7 +110,7 @@ func TestRemoveAllListsAgain(t *testing.T) {
 			}
 			var res nfs3.ReaddirplusRes
 			res.DecodeXDR(xdr.NewDecoder(bytes.Clone(c.Res.Bytes()[at:])))
-			res.Entries = res.Entries[:min(3, len(res.Entries))] // the reply still reports the end
+			res.Entries = res.Entries[:min(3, len(res.Entries))] // the reply still has EOF
 			c.Res.Truncate(at)
 			res.EncodeXDR(c.Res)
 			return nil
@@ -124,7 +124,7 @@ func TestRemoveAllListsAgain(t *testing.T) {
 	})
 }
 
-// Declined objects stay, and so do the directories above them.
+// Objects for which the callback says no stay, and so do the directories above them.
 func TestRemoveTreeAsks(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()

@@ -1,4 +1,4 @@
-// Servers with several addresses, of which a Client keeps one, and servers with JUKEBOX.
+// Servers with several addresses, of which a Client uses one, and servers that reply JUKEBOX.
 
 package nfsclient
 
@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serveAt serves MOUNT and NFS on an address and port, and counts the calls in whose.
+// serveAt serves MOUNT and NFS at an address and port, and counts the calls in whose.
 func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	t.Helper()
 	null := transport.Procedure{Name: "NULL", Inline: true, Idempotent: true, Run: func(*transport.Call) error { whose.Add(1); return nil }}
@@ -42,11 +42,11 @@ func serveAt(t *testing.T, addr string, whose *atomic.Int32) string {
 	return l.Addr().String()
 }
 
-// A name has three addresses: no server at the first, and different ones at the others, in another
-// order at each look-up.
+// A name has three addresses, in another order at each look-up. The first has no server, and the
+// other two have different servers. A Client uses only one.
 func TestOneAddressOfManyIsUsed(t *testing.T) {
 	var second, third atomic.Int32
-	port := strconv.Itoa(machine.Port(t)) // at all three
+	port := strconv.Itoa(machine.Port(t)) // the same port on all three addresses
 	serveAt(t, "127.0.0.2:"+port, &second)
 	serveAt(t, "127.0.0.3:"+port, &third)
 	lookups := 0
@@ -101,12 +101,12 @@ func TestJukeboxEnds(t *testing.T) {
 		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
-	c.opt.CallTimeout = 40 * time.Millisecond // from here on it only bounds waiting out JUKEBOX
+	c.opt.CallTimeout = 40 * time.Millisecond // set after the Dial, so it limits only the retries
 	var status *StatusError
 	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox {
 		t.Errorf("%v, want NFS3ERR_JUKEBOX", err)
 	}
-	// At once, after 50, 150 and 350 ms; later on a busy machine.
+	// calls are made at once and after 50, 150 and 350 ms, or later on a busy machine
 	if n := asked.Load(); n < 2 || n > 4 {
 		t.Errorf("asked %d times, want 2 to 4", n)
 	}

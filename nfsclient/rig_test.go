@@ -1,4 +1,4 @@
-// The rig: a server of memory or a directory, reached by RDMA and by TCP.
+// The rig: servers of memory or a directory, over RDMA and TCP.
 
 package nfsclient_test
 
@@ -34,7 +34,7 @@ func serveTrees(t testing.TB, exports ...nfsserver.Export) (rdma, tcp string) {
 	return rdma, tcp
 }
 
-// servePrograms serves any programs.
+// servePrograms serves any programs and returns the addresses for RDMA and TCP.
 func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp string) {
 	t.Helper()
 	rpc := transport.NewServer(transport.ServerConfig{}, programs...)
@@ -60,7 +60,7 @@ func servePrograms(t testing.TB, programs ...*transport.Program) (rdma, tcp stri
 	return rl.Addr().String(), tl.Addr().String()
 }
 
-// dial connects by a transport; the connection ends with the test.
+// dial connects over a transport; the connection ends with the test.
 func dial(t testing.TB, tr nfsclient.Transport, rdma, tcp string, opt nfsclient.Options) *nfsclient.Client {
 	t.Helper()
 	addr := rdma

@@ -1,5 +1,5 @@
-// Data safety, with servers that break promises: no error of a piece is lost, no missing promise is
-// assumed, no name leads out of a directory.
+// Safety of data with servers that break promises: every piece's error is returned, nothing that a
+// server failed to promise is assumed, and no name leads out of a directory.
 
 package nfsclient_test
 
@@ -55,8 +55,8 @@ func failAt(off uint64) map[uint32]func(run) run {
 	}
 }
 
-// A disk fails in the middle of a file of several pieces. The data before it counts, and the error
-// is returned, by streams too.
+// A disk fails in the middle of a file of several pieces. The data before that point counts, and
+// the error is returned, also by streams.
 func TestErrorsOfPiecesAreReported(t *testing.T) {
 	const bad = 2 << 20
 	data := random(bad+1<<20, 3)
@@ -89,7 +89,7 @@ func TestErrorsOfPiecesAreReported(t *testing.T) {
 	})
 }
 
-// Less stability than requested is an error (RFC 1813 §3.3.7).
+// If a server's reply promises less stability than requested, that is an error (RFC 1813 §3.3.7).
 func TestUnstableAnswerToStableWrite(t *testing.T) {
 	for _, committed := range []nfs3.StableHow{nfs3.Unstable, nfs3.DataSync} {
 		rows := map[uint32]func(run) run{nfs3.ProcWrite: answer(&nfs3.WriteRes{Count: 4, Committed: committed})}
@@ -113,7 +113,7 @@ func TestEmptyWrite(t *testing.T) {
 	})
 }
 
-// A listing with impossible names is an error.
+// A listing is an error if it has names that cannot exist in a directory.
 func TestNamesThatLeadAway(t *testing.T) {
 	for _, name := range []string{"../../etc/passwd", "/etc", "a/", "", "a\x00b", "\x00"} {
 		entry := nfs3.Entry{Fileid: 1, Name: []byte(name), Cookie: 1}
@@ -158,8 +158,8 @@ func TestHalfEntries(t *testing.T) {
 	}
 }
 
-// A server without EXCLUSIVE gets GUARDED, which never replaces a file. A new file's times come
-// from the clock, not from the verifier that servers keep in them.
+// If a server does not support EXCLUSIVE, CREATE uses GUARDED, which never replaces a file. A new
+// file's times are set from the clock, because servers keep the verifier in them.
 func TestExclusiveCreate(t *testing.T) {
 	const excl = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	rows := map[uint32]func(run) run{nfs3.ProcCreate: func(real run) run {
@@ -180,7 +180,7 @@ func TestExclusiveCreate(t *testing.T) {
 		if _, err := fsys.OpenFile(t.Context(), "f", excl, 0o640); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a second time: %v", err)
 		}
-		// Remove the file for the other transport, which sees the same tree.
+		// the other transport sees the same tree, so remove the file
 		must.Succeed(t, fsys.Remove(t.Context(), "f"))
 	})
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
@@ -199,7 +199,7 @@ func TestExclusiveCreate(t *testing.T) {
 	})
 }
 
-// Checks made by File itself, and the offset of O_APPEND.
+// Checks that File makes itself, and the offset with O_APPEND.
 func TestFlagsAndOffsets(t *testing.T) {
 	each(t, func(t *testing.T, fsys *nfsclient.FS) {
 		ctx := t.Context()
@@ -234,8 +234,8 @@ func (c *conns) Connection(_ bool, delta int) {
 }
 func (c *conns) Call(transport.CallStats) {}
 
-// A failed Dial or mount closes its connections, if the mount is refused or the connections are too
-// many.
+// When Dial or Mount fails, its connections are closed: if the mount is refused, or if there are
+// too many connections.
 func TestFailedDialsLeaveNothing(t *testing.T) {
 	var seen conns
 	rpc := transport.NewServer(transport.ServerConfig{MaxConns: 64, MaxConnsPerHost: 2, Observer: &seen}, programs(t, nil)...)
@@ -251,7 +251,7 @@ func TestFailedDialsLeaveNothing(t *testing.T) {
 		<-done
 	}()
 	closed := func(least int32) {
-		// Until the test's own deadline: a leak would wait for it.
+		// waits until the test's own deadline, so a leak would be seen
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for seen.all.Load() < least || seen.open.Load() > 0 {

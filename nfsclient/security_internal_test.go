@@ -21,10 +21,10 @@ const (
 	krb5p = oncrpc.FlavorKrb5p
 )
 
-// errNoTicket is the error of tests' Options.GSS.
+// errNoTicket is returned by Options.GSS in tests.
 var errNoTicket = errors.New("no ticket")
 
-// bare returns a Client without connections, with Kerberos for some flavors.
+// bare returns a Client without connections that can use Kerberos for the flavors in able.
 func bare(able ...oncrpc.Flavor) *Client {
 	c := &Client{flavor: sys, host: "srv", secure: new(secureClients)}
 	c.opt.GSS = func(f oncrpc.Flavor, server string) (*transport.Auth, error) {
@@ -38,7 +38,8 @@ func bare(able ...oncrpc.Flavor) *Client {
 	return c
 }
 
-// The flavor is the first of the server's that the options allow and the client can use.
+// The chosen flavor is the first in the server's list that the options allow and the client can
+// use.
 func TestFlavorOfExport(t *testing.T) {
 	all := []oncrpc.Flavor{krb5, krb5i, krb5p}
 	for _, tt := range []struct {
@@ -47,7 +48,7 @@ func TestFlavorOfExport(t *testing.T) {
 		err                   string
 	}{
 		{nil, nil, all, sys, ""},
-		{nil, []oncrpc.Flavor{krb5p, sys}, all, krb5p, ""}, // a server without a list
+		{nil, []oncrpc.Flavor{krb5p, sys}, all, krb5p, ""}, // a server without a list of flavors
 		{[]oncrpc.Flavor{sys}, nil, all, sys, ""},
 		{[]oncrpc.Flavor{sys, krb5}, nil, all, sys, ""},
 		{[]oncrpc.Flavor{krb5, sys}, nil, all, krb5, ""},
@@ -87,7 +88,7 @@ func TestFlavorOfExport(t *testing.T) {
 	}
 }
 
-// Flavors have the names of sec=.
+// SecName returns the names used in sec=.
 func TestSecName(t *testing.T) {
 	for f, want := range map[oncrpc.Flavor]string{none: "none", sys: "sys", krb5: "krb5", krb5i: "krb5i", krb5p: "krb5p", 7: "tls", 390002: "390002", 390006: "390006"} {
 		if got := SecName(f); got != want {
@@ -96,7 +97,7 @@ func TestSecName(t *testing.T) {
 	}
 }
 
-// A program without Kerberos takes the next flavor, and a set credential stays.
+// A program without Kerberos uses the next flavor. A credential that is set in the options stays.
 func TestFlavorWithoutKerberos(t *testing.T) {
 	c := bare()
 	c.opt.GSS = nil

@@ -41,8 +41,8 @@ func useNames(t *testing.T) (set func(addrs ...string)) {
 	}
 }
 
-// A Client's connections are cut, the old address is silent, and the name has another one: all
-// connections use the new address from then on.
+// A Client's connections are cut, the old address is silent, and the name gets another address.
+// From then on all connections use the new one.
 func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	set := useNames(t)
 	set("127.0.0.2")
@@ -94,8 +94,8 @@ func TestServerIsFollowedToItsNewAddress(t *testing.T) {
 	}
 }
 
-// An address stays while the name has it, whatever else the name has, and without a name service.
-// An address that never answered does not stay.
+// A Client keeps its address while the name has it, whatever other addresses the name has, and also
+// without a name service. An address that has never answered is not kept.
 func TestHomeIsKept(t *testing.T) {
 	set := useNames(t)
 	h := &namedServer{name: "server"}
@@ -106,13 +106,13 @@ func TestHomeIsKept(t *testing.T) {
 			t.Errorf("after %s comes %s, want %s", at, got, want)
 		}
 	}
-	next("10.0.0.1:2049", "10.0.0.1:2049") // no name service
+	next("10.0.0.1:2049", "10.0.0.1:2049") // without a name service
 	set("10.0.0.7", "10.0.0.1")
 	next("10.0.0.1:2049", "10.0.0.1:2049")
 	set("10.0.0.8", "10.0.0.9")
 	next("10.0.0.1:2049", "10.0.0.8:2049")
-	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection follows
-	next("10.0.0.8:2049", "10.0.0.9:2049") // 10.0.0.8 has not answered
+	next("10.0.0.1:2049", "10.0.0.8:2049") // another connection uses the new address too
+	next("10.0.0.8:2049", "10.0.0.9:2049") // 10.0.0.8 has not answered, so it is not kept
 	if err := h.Connected(t.Context(), "10.0.0.9:2049", nil); err != nil {
 		t.Errorf("connected: %v", err)
 	}
@@ -121,7 +121,7 @@ func TestHomeIsKept(t *testing.T) {
 	next("10.0.0.9:2049", "[fd00::1]:2049")
 }
 
-// All spellings of an address give the same result, because records of a server are found by its
+// All spellings of an address give the same result, because a server's record is found by its
 // address.
 func TestServerAddress(t *testing.T) {
 	for given, want := range map[string]string{"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// NotifyRestart frees the named machine's locks, once for each number, over both transports.
+// NotifyRestart frees the locks of the named machine, once for each number, over both transports.
 func TestNotifyRestartFreesLocks(t *testing.T) {
 	machine.NeedRoot(t, "servers believe it of a reserved port, which is root's")
 	tree := memfs.New(memfs.Options{})
@@ -65,7 +65,7 @@ func TestNotifyRestartFreesLocks(t *testing.T) {
 			}
 			tell := func(state int32) {
 				t.Helper()
-				// Other tests may have used up the reserved ports for a minute (TIME_WAIT).
+				// for a minute (TIME_WAIT) other tests may have used up the reserved ports
 				for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 					err := c.NotifyRestart(t.Context(), []string{"", "127.0.0.1"}[i], "machine", state)
 					if err == nil {

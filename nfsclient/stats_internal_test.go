@@ -12,7 +12,7 @@ import (
 
 func TestCountersOnlyForCalledProcedures(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
-	// Durations in three powers of two.
+	// durations in three classes, which are powers of two
 	times := []time.Duration{1, 90 * time.Microsecond, 100 * time.Microsecond, 101 * time.Microsecond, time.Hour}
 	for _, d := range times {
 		c.calls.observe(&procs[nfs3.ProcLookup], transport.CallFigures{RoundTrip: d, Sent: 10, Received: 20})
@@ -46,8 +46,8 @@ func TestCountersOnlyForCalledProcedures(t *testing.T) {
 	}
 }
 
-// NLM_GRANTED_RES has the highest number. It is called when a server calls back by GRANTED_MSG,
-// like Linux's.
+// The counters include GRANTED_RES, NLM's highest procedure number. It is called when a server
+// calls back with GRANTED_MSG, as Linux's does.
 func TestCallsToTheLockManagerAreCounted(t *testing.T) {
 	c := &Client{calls: new(callCounts)}
 	for i := range lockProcs {

@@ -1,4 +1,4 @@
-// Targets: accepted forms, refused ones, and parsing String's output.
+// Targets: forms that are accepted, forms that are refused, and parsing of what String returns.
 
 package nfsclient
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Several servers need one name in their certificates.
+// If there are several servers, their certificates must have the same name.
 func TestTLSName(t *testing.T) {
 	o := Options{TLS: func(server string) *tls.Config { return &tls.Config{ServerName: server} }}
 	cfg, err := o.tlsOf(Target{Host: "a"})

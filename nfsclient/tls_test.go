@@ -1,4 +1,4 @@
-// Calls to other services beside TLS: which may go in clear, and where.
+// Calls to other services of a server that uses TLS: which may go without TLS, and to which port.
 
 package nfsclient_test
 
@@ -23,19 +23,21 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/rpcbind"
 )
 
-// A wire is a network whose attacker answers for the port mapper, and can divert connections.
+// A wire is a network with an attacker, which answers for the port mapper and can divert
+// connections.
 type wire struct {
 	t              *testing.T
 	files          string // the address of NFS, which has TLS
 	server, client *tls.Config
 
-	mu     sync.Mutex        // guards all below
-	divert map[string]string // addresses to which connections go instead
-	named  uint32            // the port that the port mapper names
-	clear  []string          // calls in clear to programs other than the port mapper
+	mu     sync.Mutex        // guards the fields below
+	divert map[string]string // for an address, the address to which its connections go instead
+	named  uint32            // the port that the port mapper returns
+	clear  []string          // calls without TLS to programs other than the port mapper
 }
 
-// newWire returns a network with a server of NFS alone over TLS, and a port mapper in clear.
+// newWire returns a network with a server that serves only NFS, with TLS, and a port mapper without
+// TLS.
 func newWire(t *testing.T) *wire {
 	w := &wire{t: t, divert: map[string]string{}}
 	dir := t.TempDir()
@@ -62,7 +64,7 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// program returns a program whose procedures succeed without results, and note calls in clear.
+// program returns a program whose procedures succeed without results, and record calls without TLS.
 func (w *wire) program(number, version uint32) *transport.Program {
 	p := &transport.Program{Name: strconv.Itoa(int(number)), Number: number, Version: version}
 	for n := range 8 {
@@ -99,7 +101,7 @@ func (w *wire) serve(withTLS bool, programs ...*transport.Program) string {
 	return l.Addr().String()
 }
 
-// name makes the port mapper name the port of an address.
+// name makes the port mapper return the port of an address.
 func (w *wire) name(addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	must.Succeed(w.t, err)
@@ -110,7 +112,7 @@ func (w *wire) name(addr string) {
 	w.named = uint32(n)
 }
 
-// dial returns a Client of the server, over TLS.
+// dial returns a Client of the server, with TLS.
 func (w *wire) dial() *nfsclient.Client {
 	w.t.Helper()
 	c, err := nfsclient.Dial(w.t.Context(), w.files, nfsclient.Options{
@@ -130,15 +132,15 @@ func (w *wire) dial() *nfsclient.Client {
 	return c
 }
 
-// inClear returns the calls in clear, separated by blanks.
+// inClear returns the calls made without TLS, separated by blanks.
 func (w *wire) inClear() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.clear, " ")
 }
 
-// TestLocksNeverGoInClearBesideTLS: a lock manager without TLS, at the port that a port mapper in
-// clear names, gets no call.
+// TestLocksNeverGoInClearBesideTLS: a port mapper without TLS returns the port of a lock manager
+// without TLS, which gets no call.
 func TestLocksNeverGoInClearBesideTLS(t *testing.T) {
 	w := newWire(t)
 	w.name(w.serve(false, w.program(nlm4.Program, nlm4.Version)))
@@ -154,7 +156,7 @@ func TestLocksNeverGoInClearBesideTLS(t *testing.T) {
 	}
 }
 
-// TestLocksUseTLSOfAnotherPort: a lock manager with TLS at its own port is used.
+// TestLocksUseTLSOfAnotherPort: a lock manager at a port of its own is used with TLS.
 func TestLocksUseTLSOfAnotherPort(t *testing.T) {
 	w := newWire(t)
 	w.name(w.serve(true, w.program(nlm4.Program, nlm4.Version)))
@@ -164,8 +166,8 @@ func TestLocksUseTLSOfAnotherPort(t *testing.T) {
 	}
 }
 
-// TestMountMayGoInClearToItsOwnPort: after the server has reported over TLS that its NFS port has
-// no MOUNT, MOUNT's own port gets calls in clear, as from Linux's client.
+// TestMountMayGoInClearToItsOwnPort: the server has reported over TLS that its NFS port has no
+// MOUNT. MOUNT's own port then gets calls without TLS, as from Linux's client.
 func TestMountMayGoInClearToItsOwnPort(t *testing.T) {
 	w := newWire(t)
 	w.name(w.serve(false, w.program(mount3.Program, mount3.Version)))
@@ -175,8 +177,8 @@ func TestMountMayGoInClearToItsOwnPort(t *testing.T) {
 	}
 }
 
-// TestMountNeverGoesInClearToThePortOfNFS: an attacker names the port of NFS, and answers there in
-// the server's place without TLS.
+// TestMountNeverGoesInClearToThePortOfNFS: an attacker returns NFS's port as MOUNT's, and answers
+// there without TLS in the server's place. No call is sent without TLS.
 func TestMountNeverGoesInClearToThePortOfNFS(t *testing.T) {
 	w := newWire(t)
 	c := w.dial()
@@ -195,8 +197,9 @@ func TestMountNeverGoesInClearToThePortOfNFS(t *testing.T) {
 	}
 }
 
-// TestMountWithAnotherCertificateGetsNoCall: only a missing offer of TLS permits calls in clear. A
-// server with TLS and a foreign certificate gets none, although it would take them.
+// TestMountWithAnotherCertificateGetsNoCall: calls without TLS are sent only if the server does not
+// offer TLS. A server with TLS and a foreign certificate gets no call, although it would accept
+// calls without TLS.
 func TestMountWithAnotherCertificateGetsNoCall(t *testing.T) {
 	w := newWire(t)
 	w.server = newWire(t).server

@@ -1,5 +1,5 @@
-// A bill of materials from hand-written settings, and of this test's program; notices of modules
-// with and without a license.
+// A bill of materials from hand-written settings and from this test's program, and the notices of
+// modules with and without a license.
 
 package main
 
@@ -18,8 +18,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// given returns the build information of a program with a module, a replaced one, and one replaced
-// by a directory.
+// given returns build information with three modules: one as it is, one replaced by another module,
+// and one replaced by a directory.
 func given() *debug.BuildInfo {
 	return &debug.BuildInfo{GoVersion: "go1.26.0", Path: "example.org/m/cmd/p",
 		Main: debug.Module{Path: "example.org/m", Version: "v1.2.3"},
@@ -56,14 +56,14 @@ func TestDescribe(t *testing.T) {
 	if h := b.Components[1].Hashes; len(h) != 1 || h[0].Content != strings.Repeat("00", 32) {
 		t.Errorf("%+v", h)
 	}
-	// The form of serial numbers in the CycloneDX 1.6 schema.
+	// the form that CycloneDX 1.6's schema requires for serial numbers
 	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) ||
 		b.Serial == describe(given(), [32]byte{2}, time.Time{}).Serial {
 		t.Errorf("%s", b.Serial)
 	}
 }
 
-// TestRun: the bill of a real program, twice the same, with the time that SOURCE_DATE_EPOCH says.
+// TestRun: two runs make the same bill of a real program, with the time in SOURCE_DATE_EPOCH.
 func TestRun(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "86400")
 	var one, two bytes.Buffer
@@ -85,14 +85,14 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNotices: the toolchain's license and a real module's are included; a module without any is
-// refused.
+// TestNotices: the toolchain's license and a real module's are included; a module without a license
+// is refused.
 func TestNotices(t *testing.T) {
 	info, err := buildinfo.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatalf("buildinfo.ReadFile: %v", err)
 	}
-	// The test binary has no modules. The programs have this one.
+	// the test binary has no modules, so this one stands for the programs' modules
 	info.Deps = []*debug.Module{{Path: "github.com/spf13/cobra", Version: "v1.10.2"}}
 	file := filepath.Join(t.TempDir(), "NOTICES")
 	if err := writeNotices(file, info); err != nil {
@@ -108,8 +108,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesOfParts: the parts' notices count only if the root has none; a module without any is
-// refused.
+// TestNoticesOfParts: the notices in a module's parts are used only if its root has none. A module
+// without any notice is refused.
 func TestNoticesOfParts(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

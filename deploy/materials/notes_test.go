@@ -13,8 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestReleaseNotes: a version gives its section, complete and without its heading, with links to
-// its own files. No name gives the unreleased section, and an unknown version is an error.
+// TestReleaseNotes: a version's notes are its section, complete and without its heading, with links
+// to that version's files. Without a version they are the unreleased section. An unknown version is
+// an error.
 func TestReleaseNotes(t *testing.T) {
 	dir := t.TempDir()
 	script, err := os.ReadFile("../notes")
@@ -32,7 +33,7 @@ func TestReleaseNotes(t *testing.T) {
 		"":       "### Added\n\n- new ([docs/admin.md](" + blob + "main/docs/admin.md#x)).\n",
 		"v1.1.0": "- one\n",
 		"1.10.0": "- ten\n\n- [security](" + blob + "v1.10.0/SECURITY.md)\n",
-		"1.0.0":  "", // an empty section
+		"1.0.0":  "", // the section is empty
 		"1.1":    "",
 	} {
 		out, err := exec.Command(filepath.Join(dir, "deploy/notes"), strings.Fields(version)...).Output()
@@ -40,7 +41,8 @@ func TestReleaseNotes(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", version, out, err, want)
 		}
 	}
-	// This repository's changelog has its releases. The unreleased section may be empty.
+	// This repository's changelog has a section for each release; the unreleased section may be
+	// empty.
 	released, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {
 		t.Fatalf("os.ReadFile: %v", err)

@@ -1,5 +1,5 @@
-// The site that is built of this repository: links and anchors lead somewhere, every page is
-// reached, and the search finds.
+// The site built from this repository: links and anchors lead to existing places, every page can be
+// reached, and the search works.
 
 package main
 
@@ -61,7 +61,7 @@ var (
 	identifier = regexp.MustCompile(`id="([^"]*)"`)
 )
 
-// identifiers returns the places of a page that a link can name.
+// identifiers returns the names on a page to which a link can lead.
 func identifiers(page string) map[string]bool {
 	all := map[string]bool{"": true}
 	for _, m := range identifier.FindAllStringSubmatch(page, -1) {
@@ -70,8 +70,8 @@ func identifiers(page string) map[string]bool {
 	return all
 }
 
-// broken returns the problem with an address on a page, or "". to is the linked page of the site,
-// if any.
+// broken returns what is wrong with an address on a page, or "". to is the page of the site to
+// which the address leads, if any.
 func broken(files map[string]string, page, ref string) (to, problem string) {
 	u, err := url.Parse(html.UnescapeString(ref))
 	if err != nil {
@@ -93,8 +93,8 @@ func broken(files map[string]string, page, ref string) (to, problem string) {
 	return to, ""
 }
 
-// TestLinks follows every link from the first page: each leads to a file and an anchor that are
-// there, and all pages are reached.
+// TestLinks follows every link from the first page. Each link must lead to an existing file and
+// anchor, and all pages must be reached.
 func TestLinks(t *testing.T) {
 	files := readSite(t)
 	reached, queue := map[string]bool{"index.html": true}, []string{"index.html"}
@@ -142,7 +142,7 @@ func TestNothingIsLoadedFromElsewhere(t *testing.T) {
 	loads := regexp.MustCompile(`(?:src|srcset)="[a-z]*:?//[^"]*"|<link[^>]*href="(?:https?:)?//[^"]*"|@import|url\(`)
 	for name, text := range readSite(t) {
 		if name == "sections.js" || strings.HasSuffix(name, ".svg") {
-			continue // text, and pictures
+			continue // search data, or a picture: nothing in it is loaded
 		}
 		if found := loads.FindString(text); found != "" {
 			t.Errorf("%s has %s", name, found)
@@ -150,7 +150,7 @@ func TestNothingIsLoadedFromElsewhere(t *testing.T) {
 	}
 }
 
-// readSections returns the search data.
+// readSections returns the entries of the search.
 func readSections(t *testing.T, files map[string]string) (all []section) {
 	t.Helper()
 	text := strings.TrimSuffix(strings.TrimPrefix(files["sections.js"], "const sections = "), ";\n")
@@ -160,7 +160,7 @@ func readSections(t *testing.T, files map[string]string) (all []section) {
 	return all
 }
 
-// TestSections: each entry of the search leads to a place, and each page has one.
+// TestSections: each entry of the search leads to an existing place, and each page has an entry.
 func TestSections(t *testing.T) {
 	files := readSite(t)
 	found := map[string]bool{}
@@ -180,8 +180,8 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestSearchInBrowser: a query finds the sections that have its words, and no other, by the script
-// and without an error.
+// TestSearchInBrowser: for a query, the site's script shows exactly the sections with the query's
+// words, without an error.
 func TestSearchInBrowser(t *testing.T) {
 	const browser = "chromium-headless-shell"
 	if _, err := exec.LookPath(browser); err != nil {
@@ -224,7 +224,7 @@ func TestSearchInBrowser(t *testing.T) {
 	}
 }
 
-// TestAnchors: headings have GitHub's anchors.
+// TestAnchors: headings have the same anchors as on GitHub.
 func TestAnchors(t *testing.T) {
 	d := &document{page: "x.html"}
 	if err := d.convert([]byte("# `a` b: c!\n\ntext *one*\n\n## Two_x words\n\n## Two_x words\n\n| a | b |\n|---|---|\n| c | d |\n")); err != nil {

@@ -40,8 +40,8 @@ func sh(t testing.TB, dir, script string) string {
 	return string(out)
 }
 
-// same runs a script in the mount and in a local directory beside the exported one. It compares the
-// output, and getfacl's output there and on the server.
+// same runs a script in the mount and in local, a directory beside the exported one. It compares
+// the scripts' output, and getfacl's output in local and on the server.
 func (m *mounted) same(local, script string) {
 	m.t.Helper()
 	const show = "getfacl -nR . 2>&1; find . -type f -o -type d | sort | xargs ls -ld | cut -d' ' -f1"
@@ -65,7 +65,7 @@ func (m *mounted) beside() string {
 	return local
 }
 
-// setfacl, getfacl, chmod, ls and cp work in a mount as in a directory.
+// setfacl, getfacl, chmod, ls and cp work in a mount as in a local directory.
 func TestACLsAsLocally(t *testing.T) {
 	needTools(t, "setfacl", "getfacl", "getfattr")
 	for _, rdma := range []bool{true, false} {
@@ -111,7 +111,7 @@ func TestNewFilesInDirectoryWithDefaultACL(t *testing.T) {
 			m.same(local, script)
 		}
 	}
-	// Another client's default ACL counts after the directory's change is seen.
+	// A default ACL that another client has set applies once the directory's change is seen.
 	for _, dir := range []string{m.dir, local} {
 		sh(t, dir, "rm -rf acl no; mkdir acl")
 	}
@@ -156,7 +156,7 @@ func TestUserWithRightsByACL(t *testing.T) {
 	}
 }
 
-// ACLs set on the server are visible after the attributes are fetched again.
+// ACLs set on the server are visible once the mount has fetched attributes again.
 func TestACLsOfOthersAreSeen(t *testing.T) {
 	needTools(t, "setfacl", "getfacl")
 	m := mount(t, options{AcMin: -1, AcMax: -1})
@@ -200,7 +200,7 @@ func TestAttributeBuffers(t *testing.T) {
 	if n, err := list(nil); n != 0 || err != nil {
 		t.Error(n, err)
 	}
-	// As in local file systems, the mask becomes the group's bits.
+	// As in local file systems, the mode's group bits show the mask.
 	if fi, err := os.Stat(file); err != nil || fi.Mode().Perm() != 0o640 {
 		t.Error(fi.Mode(), err)
 	}
@@ -269,12 +269,12 @@ func TestNoACLsCostNoCalls(t *testing.T) {
 	}
 }
 
-// The mode opens a directory to all users and its ACL excludes one: that user does not get in by
-// names that another user has looked up.
+// A directory's mode admits all users, but its ACL excludes one. That user cannot use names that
+// another user has looked up.
 func TestNamedUserIsKeptOut(t *testing.T) {
 	needTools(t, "setfacl")
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
-	for _, dir := range []string{m.export, m.dir} { // by another client, and here
+	for _, dir := range []string{m.export, m.dir} { // changed elsewhere, and here
 		sh(t, dir, "mkdir -m 755 d; echo x >d/file; setfacl -m u:1002:- d")
 		for range 2 {
 			if out, ok := as(t, 1003, 1003, nil, "cat "+m.dir+"/d/file"); !ok {
@@ -286,7 +286,7 @@ func TestNamedUserIsKeptOut(t *testing.T) {
 		}
 		sh(t, m.dir, "rm -r d")
 	}
-	// Elsewhere the kernel walks by itself; each directory costs only one call.
+	// In other directories the kernel resolves names itself, so each directory costs only one call.
 	sh(t, m.export, "mkdir -p a/b/c; touch $(seq -f a/b/c/%.0f 100)")
 	before := m.stats()
 	for range 5 {

@@ -1,4 +1,4 @@
-// Asynchronous direct writes beside readers of the page cache.
+// Asynchronous direct writes while other programs read the page cache.
 
 package fusefs_test
 
@@ -30,7 +30,8 @@ type iocb struct {
 
 const iocbPwrite = 1 // IOCB_CMD_PWRITE
 
-// writeAsync writes p at the start of the file by io_submit(2), and waits for its completion.
+// writeAsync writes p at the start of the file by io_submit(2), and waits until the write
+// completes.
 func writeAsync(t *testing.T, ring uintptr, fd int, p []byte) {
 	t.Helper()
 	cb := &iocb{opcode: iocbPwrite, fd: uint32(fd), buf: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), count: uint64(len(p))}
@@ -58,7 +59,7 @@ func writeAsync(t *testing.T, ring uintptr, fd int, p []byte) {
 	}
 }
 
-// Pages filled by readers during an asynchronous direct write are gone after it.
+// Pages that readers fill during an asynchronous direct write are dropped when the write ends.
 func TestAsyncDirectWriteIsReadAtOnce(t *testing.T) {
 	const size = 640 << 10
 	m := mount(t, options{})

@@ -1,5 +1,5 @@
-// Names of a directory in all orders of calls, replies and foreign changes: a foreign change voids
-// all earlier names in time.
+// Names in a directory with calls, replies and foreign changes in all orders. "Foreign" means: by
+// another client. A foreign change voids all earlier names in time.
 
 package fusefs
 
@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A directory of a server that runs changes one at a time, and a mount's cache of it.
+// A directory is a directory on a server that runs changes one at a time, and a mount's cache of
+// it.
 type directory struct {
 	object
 	rng     *rand.Rand
@@ -23,12 +24,12 @@ type directory struct {
 	names   []believed
 }
 
-// A dirCall is a call in flight: to the server, or back.
+// A dirCall is a call in flight, on its way to the server or back.
 type dirCall struct {
 	kind    dirCallKind
 	sent    stamp
-	content uint64 // the content number at its start, for its name
-	done    bool   // by the server
+	content uint64 // the cache's content number when the call started, for the name in its reply
+	done    bool   // the server has run the call
 	pre, is uint32
 }
 
@@ -40,7 +41,7 @@ const (
 	callLookup                    // looks up a name
 )
 
-// A believed name was right at a version.
+// A believed is a name in the cache, with the directory's version at which it was right.
 type believed struct {
 	content uint64
 	version uint32
@@ -137,7 +138,7 @@ func TestForeignNamesAreSeen(t *testing.T) {
 	}
 }
 
-// Successive calls with attributes from before them void nothing.
+// Successive calls whose replies have the attributes from before void nothing.
 func TestOwnNamesAreKept(t *testing.T) {
 	for seed := range uint64(200) {
 		d := newDirectory(seed, false)

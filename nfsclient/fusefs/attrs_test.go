@@ -52,7 +52,7 @@ func (o *object) reply(s stamp, a nfs3.Fattr, pre *nfs3.Fattr, own bool) (foreig
 	return o.take(r, o.tick, o.lim)
 }
 
-// A reply in flight during a newer one changes nothing.
+// A reply that was already in flight when a newer call was sent changes nothing.
 func TestRepliesNeverGoBack(t *testing.T) {
 	o := newObject()
 	old, young := o.call(), o.call()
@@ -123,7 +123,8 @@ func TestOwnAndForeignChanges(t *testing.T) {
 	}
 }
 
-// Trust grows from the minimum, doubled while nothing changes, to the maximum, and falls back.
+// The timeout grows from the minimum, doubled while nothing changes, to the maximum, and falls back
+// at a change.
 func TestTrustGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObject()
@@ -146,7 +147,8 @@ func TestTrustGrows(t *testing.T) {
 		if got := o.ttl(time.Now()); got != 3*time.Second {
 			t.Errorf("trusted for %v after another's change", got)
 		}
-		// Time counts from sending the call: the reply may have been in flight for long.
+		// Time counts from when the call was sent, because the reply may have been in flight for
+		// long.
 		late := o.call()
 		time.Sleep(2 * time.Second)
 		o.reply(late, version(2), nil, false)
@@ -173,7 +175,7 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := begin()
-		for n := range uint32(6) { // any of them may hide a foreign change
+		for n := range uint32(6) { // each change may hide a foreign change
 			if own(o, 2+n, nil) {
 				t.Fatalf("change %d counts as foreign, want own", n)
 			}
@@ -196,8 +198,8 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			t.Errorf("a second look: content %d", o.content)
 		}
 
-		// The next change finds this out like a stat does, and so does one with the directory's
-		// earlier attributes.
+		// The next change finds the foreign change as a stat does. So does a change whose reply has
+		// the directory's earlier attributes.
 		for i, pre := range []*nfs3.Fattr{nil, new(nfs3.Fattr)} {
 			o = begin()
 			own(o, 2, nil)
@@ -214,8 +216,8 @@ func TestChangeOfUnknownBeginning(t *testing.T) {
 			}
 		}
 
-		// A stat that sees a foreign change voids the names at once. A change of ours with equal
-		// times before proves that there was none.
+		// A stat that sees a foreign change voids the names at once. A change of ours whose earlier
+		// attributes are the known ones proves that there was no foreign change.
 		o = begin()
 		own(o, 2, nil)
 		if !o.reply(o.call(), dirVersion(3), nil, false) {

@@ -16,7 +16,7 @@ import (
 // The names in a directory that we made are known until a foreign change is seen.
 func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
-	// The kernel keeps no names of this directory, because not all users may search it.
+	// Not all users may search this directory, so the kernel keeps no names of it.
 	must.Succeed(t, os.Mkdir(m.at("d"), 0o700))
 	calls := func() uint64 { return m.stats().Calls["LOOKUP"].Count + m.stats().Calls["ACCESS"].Count }
 	before := calls()
@@ -24,7 +24,7 @@ func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	for i := range files {
 		must.Succeed(t, os.WriteFile(m.at(fmt.Sprint("d/", i)), nil, 0o600))
 	}
-	// If the machine stalls for a second between two, some are looked up.
+	// if the machine stalls for a second between two files, some names are looked up
 	if n := calls() - before; n > files/2 {
 		t.Errorf("%d LOOKUPs and ACCESSes for %d new files", n, files)
 	}
@@ -42,13 +42,14 @@ func TestNamesOfOwnDirectoryAreNotLookedUp(t *testing.T) {
 	}
 }
 
-// An unknown foreign name appears even while its directory's attributes are trusted for long.
+// A foreign name that is not known here appears soon, even while the directory's attributes are
+// trusted for long.
 func TestNewNameOfAnotherIsSeenSoon(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.Mkdir(m.at("d"), 0o755))
-	must.Succeed(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so that the right to search is known
+	must.Succeed(t, os.WriteFile(m.at("d/own"), nil, 0o644)) // so the right to search is known
 	must.Succeed(t, os.WriteFile(m.there("d/result"), []byte("x"), 0o644))
-	// For this time the directory counts as unchanged since its creation.
+	// During this time the directory counts as unchanged since its creation.
 	time.Sleep(1100 * time.Millisecond)
 	if b, err := os.ReadFile(m.at("d/result")); err != nil || string(b) != "x" {
 		t.Errorf("%q, %v", b, err)
@@ -84,7 +85,7 @@ func TestCheckingAllFilesListsTheDirectory(t *testing.T) {
 	want(t, err, syscall.ENOENT)
 }
 
-// Data written before the times are set is stable by then.
+// Data written before the times are set is stable when the times are set.
 func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
 	m := mount(t, options{})
 	when := time.Unix(1_000_000_000, 0)
@@ -99,7 +100,7 @@ func TestTimesOfASmallFileSpareTheCommit(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	// A file delayed for seconds on a busy machine is written in the background.
+	// on a busy machine a file can take seconds, and is then written in the background
 	if s := m.stats().Data; s.Writes != 10 || s.Commits > 3 {
 		t.Errorf("%d WRITEs and %d COMMITs", s.Writes, s.Commits)
 	}

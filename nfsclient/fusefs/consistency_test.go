@@ -1,4 +1,4 @@
-// Two clients' views of each other's changes, and a client's cache of its own.
+// What two clients see of each other's changes, and how a client caches its own.
 
 package fusefs_test
 
@@ -38,8 +38,8 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
-// cached repeats an operation until the kernel does it from its cache. At first notices about data
-// from before the mount may interfere.
+// cached repeats an operation until the kernel does it from its cache. The first times, notices
+// about data from before the mount may interfere.
 func (m *mounted) cached(operation string, do func()) {
 	m.t.Helper()
 	must.Become(m.t, "no more "+operation, func() bool {
@@ -49,8 +49,7 @@ func (m *mounted) cached(operation string, do func()) {
 	})
 }
 
-// If another client has changed a file, the kernel's old pages are gone when open returns, not
-// later.
+// If another client has changed a file, the kernel's old pages are already gone when open returns.
 func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	read := func(want string) {
@@ -61,7 +60,7 @@ func TestOpenWaitsForOldPagesToGo(t *testing.T) {
 	}
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
 	m.cached("READ", func() { read("before") })
-	m.say("hold notices") // because notices would drop the pages soon
+	m.say("hold notices") // notices would also drop the pages, soon
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("after!"), 0o600))
 	read("after!")
 }
@@ -132,7 +131,7 @@ func TestOwnWritesKeepPages(t *testing.T) {
 	}
 }
 
-// An open file is read again after the attributes have timed out, without a new open.
+// An open file shows a foreign change after the attributes have timed out, without a new open.
 func TestForeignChangeReachesOpenFile(t *testing.T) {
 	m := mount(t, options{AcMin: 50 * time.Millisecond, AcMax: 100 * time.Millisecond})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o600))
@@ -185,7 +184,7 @@ func TestAbsentNamesAreCached(t *testing.T) {
 	}
 }
 
-// A listing provides the attributes of all names.
+// A listing provides the attributes of all its names.
 func TestListingBringsAttributes(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for i := range 100 {
@@ -210,7 +209,7 @@ func TestListingBringsAttributes(t *testing.T) {
 }
 
 // A file below directories replaced by another client is found by its name, even if the server
-// shows no change of the top one.
+// shows no change of the topmost directory.
 func TestStaleHandleIsFoundByName(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		m := mount(t, options{AcMin: long, AcMax: long, Remember: remember})
@@ -262,7 +261,7 @@ func TestExclusiveAndAppend(t *testing.T) {
 	}
 }
 
-// Times keep their nanoseconds; data written before does not change them later.
+// Times keep their nanoseconds; data written before they are set does not change them later.
 func TestTimesToTheNanosecond(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
@@ -328,7 +327,7 @@ func TestDirectIO(t *testing.T) {
 	}
 }
 
-// A sharedFS is one of several servers.
+// A sharedFS is a tree that several servers share.
 type sharedFS struct{ nfsserver.FS }
 
 func (f sharedFS) Info() nfsserver.Info {
@@ -356,13 +355,13 @@ func TestNameBesideOwnChange(t *testing.T) {
 // notice has come.
 func TestListedNameIsThere(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // so that the listing itself shows the change
+	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // known: the listing shows the change
 	_, err := os.Lstat(m.at("name"))
 	want(t, err, syscall.ENOENT)
 	m.say("hold notices")
 	must.Succeed(t, os.WriteFile(m.there("name"), nil, 0o644))
 	_, err = os.Lstat(m.at("name"))
-	want(t, err, syscall.ENOENT) // otherwise the rest tests nothing
+	want(t, err, syscall.ENOENT) // the kernel must still have the name as absent here
 	names, err := os.ReadDir(m.dir)
 	must.Succeed(t, err)
 	if len(names) != 1 {
@@ -372,7 +371,8 @@ func TestListedNameIsThere(t *testing.T) {
 	must.Succeed(t, err)
 }
 
-// The reply to a call that changes no content shows a foreign change, and the next open sees it.
+// If the reply to a call that changes no content shows a foreign change, the next open sees the
+// change.
 func TestOwnCallsHideNoChange(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	acl := posixacl.ACL{{Tag: posixacl.UserObj, Perm: 6, ID: posixacl.NoID}, {Tag: posixacl.User, Perm: 4, ID: 7}, {Tag: posixacl.GroupObj, Perm: 0, ID: posixacl.NoID},
@@ -393,9 +393,9 @@ func TestOwnCallsHideNoChange(t *testing.T) {
 	}
 }
 
-// An absent name appears once the mount has seen a foreign change of the directory. This holds for
-// any number of names, and for names known to be absent without a LOOKUP, in a directory made by
-// the mount.
+// A name that was absent appears once the mount has seen a foreign change of the directory. This
+// holds for any number of names. It also holds in a directory made by the mount, where names are
+// known to be absent without a LOOKUP.
 func TestAbsentNamesAreForgotten(t *testing.T) {
 	for _, count := range []int{1, fusefs.MaxAbsent + 10} {
 		for _, made := range []bool{false, true} {
@@ -420,7 +420,7 @@ func TestAbsentNamesAreForgotten(t *testing.T) {
 }
 
 // With noac each use of an absent name asks the server. The directory's attributes cannot answer: a
-// foreign name made just beside our change looks like ours.
+// foreign name made during our change looks like our change.
 func TestNoacAsksForAbsentNames(t *testing.T) {
 	const walks = 10
 	m := mount(t, options{NoAC: true})

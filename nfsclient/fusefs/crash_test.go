@@ -1,4 +1,4 @@
-// Servers that get no crash notice.
+// Servers that receive no notice of this machine's crash.
 
 package fusefs
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Network namespaces may reuse a number, but not a name.
+// The number of a network namespace may be reused, but not its name.
 func TestNetworksHaveNamesOfTheirOwn(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		machine.Skip(t, "only root can make network namespaces")

@@ -1,4 +1,4 @@
-// Deferred SETATTR: few calls, the operations that send it, and no lost errors.
+// Deferred SETATTR: few calls, the operations that send the deferred changes, and no lost errors.
 
 package fusefs_test
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// old is a time that no file gets by itself.
+// old is a time that no file gets unless a test sets it.
 var old = time.Unix(1_000_000_000, 5000)
 
 // A fullFS has no space for times.
@@ -88,7 +88,7 @@ func TestAttributesOfANewFileAreOneCall(t *testing.T) {
 	}
 }
 
-// Operations that show or would change deferred times send them first.
+// Operations that show deferred times, or would change them, send them first.
 func TestDeferredTimesAreSent(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	for what, then := range map[string]func(f *os.File){
@@ -119,7 +119,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 			t.Errorf("after %s: %v, %d bytes", what, fi.ModTime(), fi.Size())
 		}
 	}
-	// Later changes are not undone.
+	// Sending the deferred times does not undo changes made after they were set.
 	for what, then := range map[string]func(f *os.File) error{
 		"write":    func(f *os.File) error { _, err := f.WriteString("more"); return err },
 		"truncate": func(f *os.File) error { return f.Truncate(3) },
@@ -132,7 +132,7 @@ func TestDeferredTimesAreSent(t *testing.T) {
 			t.Errorf("after %s: %v", what, fi.ModTime())
 		}
 	}
-	// Setting an unchanged owner still moves the ctime.
+	// setting the same owner again still changes the ctime
 	f := newFile(t, m.at("owner"))
 	must.Succeed(t, f.Sync())
 	was := m.stat("owner").Sys().(*syscall.Stat_t).Ctim
@@ -144,7 +144,8 @@ func TestDeferredTimesAreSent(t *testing.T) {
 	}
 }
 
-// Changes that others may see, or that may be refused, are done when the system call returns.
+// Changes that others may see, or that may be refused, are not deferred: they are done when the
+// system call returns.
 func TestOnlyNewFilesDeferSetattr(t *testing.T) {
 	for what, prepare := range map[string]func(m *mounted) *os.File{
 		"opened": func(m *mounted) *os.File {

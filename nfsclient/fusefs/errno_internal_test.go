@@ -25,7 +25,7 @@ func TestReadOnlyExportIsLogged(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		want  syscall.Errno
-		lines int // so far
+		lines int // lines logged so far
 	}{
 		{refused(nfs3.ErrAcces), syscall.EACCES, 0}, {errors.New("x"), syscall.EIO, 0},
 		{refused(nfs3.ErrROFS), syscall.EROFS, 1}, {refused(nfs3.ErrROFS), syscall.EROFS, 1},

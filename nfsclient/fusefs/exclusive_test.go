@@ -1,4 +1,5 @@
-// O_EXCL: one call, and telling a repeated CREATE from another client's file.
+// O_EXCL costs one call. The mount distinguishes a file from its own repeated CREATE from another
+// client's file.
 
 package fusefs_test
 
@@ -34,7 +35,7 @@ func makeNew(name string, mode os.FileMode) error {
 	return f.Close()
 }
 
-// Only the first new file needs a SETATTR: it shows whether the server keeps exact times.
+// Only the first new file needs a SETATTR, which shows whether the server keeps exact times.
 func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	m := mount(t, options{})
 	const files = 10
@@ -57,7 +58,8 @@ func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	}
 }
 
-// A file made by an earlier transmission of a CREATE counts as ours, and another client's does not.
+// A file made by an earlier transmission of the mount's CREATE counts as its own. Another client's
+// file does not.
 func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Twice: true})
 	for i := range 5 {
@@ -73,7 +75,7 @@ func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 		must.Succeed(t, makeNew(m.there("lock"+name), 0o640))
 		want(t, makeNew(m.at("lock"+name), 0o640), syscall.EEXIST)
 	}
-	// Four repeated ones, and at least the first name of another client.
+	// four repeated CREATEs failed, and at least the first for another client's name
 	if c := m.stats().Calls; c["CREATE"].Errors < 5 {
 		t.Errorf("%d CREATEs were refused: another client's files were not met", c["CREATE"].Errors)
 	}
@@ -105,7 +107,7 @@ func TestMakingAsksForKnownNames(t *testing.T) {
 			_, err := os.Lstat(m.at(kind))
 			must.Succeed(t, err)
 		}
-		// The last removal may reach the kernel only now.
+		// the kernel may notice the last removal only now
 		if n := m.stats().Calls["LOOKUP"].Count - before; n > 5 {
 			t.Errorf("%s: got %d LOOKUPs of a name that is known, want none", kind, n)
 		}
@@ -122,7 +124,7 @@ func TestMakingAsksForListedNames(t *testing.T) {
 	for i := range 9 {
 		must.Succeed(t, os.WriteFile(m.there(fmt.Sprint(i)), nil, 0o640))
 	}
-	must.Succeed(t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must.Succeed(t, syscall.Access(m.dir, 1)) // the right to search is known from here on
 	for i := 0; m.stats().Calls["READDIRPLUS"].Count == 0; i++ {
 		if i == 9 {
 			t.Fatal("the directory was not listed")
@@ -136,8 +138,8 @@ func TestMakingAsksForListedNames(t *testing.T) {
 	}
 }
 
-// The same on a mount for several users in directories without ACLs; the server is asked only about
-// the first.
+// As in TestMakingAsksForListedNames, on a mount for several users in directories without ACLs. The
+// server is asked for an ACL only for the first directory.
 func TestMakingAsksWithoutACLs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true, Plain: true})
 	for _, dir := range []string{"first", "second"} {
@@ -159,8 +161,8 @@ func TestMakingAsksWithoutACLs(t *testing.T) {
 	}
 }
 
-// The same in a directory changed by another client before the LOOKUP, so that its cached ACL is
-// void.
+// As in TestMakingAsksForListedNames, in a directory that another client changes before the LOOKUP,
+// so its cached ACL is void.
 func TestMakingAsksInAChangedDirectory(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
@@ -178,7 +180,8 @@ func TestMakingAsksInAChangedDirectory(t *testing.T) {
 	}
 }
 
-// lookAt makes files and stats them, so that they have no pages here, and opens the first.
+// lookAt makes files as another client and calls stat, so that the mount has no pages of them. It
+// then opens the first.
 func (m *mounted) lookAt(names ...string) {
 	m.t.Helper()
 	for _, name := range names {
@@ -189,10 +192,11 @@ func (m *mounted) lookAt(names ...string) {
 	f, err := os.Open(m.at(names[0]))
 	must.Succeed(m.t, err)
 	m.t.Cleanup(func() { f.Close() })
-	must.Succeed(m.t, syscall.Access(m.dir, 1)) // the right to search need not be asked for again
+	must.Succeed(m.t, syscall.Access(m.dir, 1)) // the right to search is known from here on
 }
 
-// An open file that another client has renamed to the replaced name gets a hidden name.
+// A program has a file open that another client has renamed to the name to be replaced. The file
+// gets a hidden name.
 func TestReplacingAsksForTheKnownName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.lookAt("open", "replaced", "new")
@@ -208,8 +212,8 @@ func TestReplacingAsksForTheKnownName(t *testing.T) {
 	}
 }
 
-// An open file removed by another client does not hinder a rename over its name, even if each walk
-// is answered from known names.
+// A program has a file open that another client has removed. A rename to its name works, even if
+// known names answer each walk.
 func TestRenameOverANameThatIsGone(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, AllowOther: true})
 	must.Succeed(t, os.Chmod(m.export, 0o700)) // excludes users, so the kernel caches no names

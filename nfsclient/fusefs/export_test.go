@@ -1,4 +1,4 @@
-// Internals for tests of mounts: a suspend of the machine, late notices, long deferred changes.
+// Internals for tests of mounts: simulated suspend, delayed notices, and changes deferred for long.
 
 package fusefs
 
@@ -7,7 +7,7 @@ import "time"
 // Sleep simulates a suspend of the machine for a mount.
 func Sleep(m *MountPoint, d time.Duration) { m.fs.ageCaches(d) }
 
-// SuppressNotices suppresses the mount's notices, except during an open.
+// SuppressNotices delays the mount's notices to the kernel, except during an open.
 func SuppressNotices(m *MountPoint) {
 	q := &m.fs.notices
 	q.mu.Lock()
@@ -25,7 +25,8 @@ func DeferFor(m *MountPoint, d time.Duration) {
 	m.fs.deferred.mu.Unlock()
 }
 
-// BoundNodes makes the mount prune above count nodes; by names with byName, as before Linux 6.18.
+// BoundNodes makes the mount prune nodes above count. With byName it prunes by names, as for
+// kernels before Linux 6.18.
 func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.table.mu.Lock()
 	m.fs.table.most = count
@@ -33,7 +34,7 @@ func BoundNodes(m *MountPoint, count int, byName bool) {
 	m.fs.pruner.byName.Store(byName)
 }
 
-// Unseen shortens the wait before interrupting requests of unseen processes, and gives all users
+// Unseen sets the wait before interrupting requests of unseen processes to 0, and gives all users
 // these groups.
 func Unseen(m *MountPoint, groups ...string) {
 	m.fs.requests.mu.Lock()
@@ -57,11 +58,11 @@ func ForgetNames(m *MountPoint) {
 	}
 }
 
-// StartNotices starts sending the suppressed notices, without waiting.
+// StartNotices starts sending the suppressed notices, and does not wait for it.
 func StartNotices(m *MountPoint) { m.fs.notices.startSender() }
 
-// LoginGroups returns the groups of a user if its login has the group.
+// LoginGroups returns the groups of a user's login, or none if the login does not have the group.
 var LoginGroups = loginGroups
 
-// MaxAbsent bounds the known absent names of a directory.
+// MaxAbsent is the maximum number of known absent names in a directory.
 const MaxAbsent = maxAbsent

@@ -1,4 +1,4 @@
-// Opens of a file that the kernel forgets at the same time.
+// Opens of a file that the kernel is about to forget.
 
 package fusefs_test
 

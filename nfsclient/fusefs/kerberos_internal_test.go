@@ -1,4 +1,4 @@
-// The callers of a mount with Kerberos.
+// The callers that a mount with Kerberos distinguishes.
 
 package fusefs
 
@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// kerberosMount returns a mount with Kerberos and without a server, and the uids asked for.
+// kerberosMount returns a mount with Kerberos and without a server, and how often each uid's ticket
+// was requested.
 func kerberosMount() (f *fileSystem, asked map[uint32]int) {
 	asked = make(map[uint32]int)
 	f = &fileSystem{client: new(nfsclient.Client).AsAuth(oncrpc.FlavorKrb5i, nil, transport.Cred{})}
@@ -25,7 +26,7 @@ func kerberosMount() (f *fileSystem, asked map[uint32]int) {
 	return f, asked
 }
 
-// A caller is one local user, whatever the process and its groups.
+// With Kerberos a caller is a local user, whatever the process and its groups are.
 func TestKerberosCallers(t *testing.T) {
 	f, asked := kerberosMount()
 	of := func(uid, gid, pid uint32) *caller {
@@ -53,7 +54,7 @@ func TestKerberosCallers(t *testing.T) {
 	}
 }
 
-// The callers are bounded.
+// The number of remembered callers is bounded.
 func TestKerberosCallersAreBounded(t *testing.T) {
 	f, asked := kerberosMount()
 	for uid := range uint32(3 * maxCallers) {
@@ -67,7 +68,7 @@ func TestKerberosCallersAreBounded(t *testing.T) {
 	}
 }
 
-// A mount with Kerberos acts for no user with another's ticket.
+// A mount with Kerberos never acts for one user with another user's ticket.
 func TestKerberosNeedsTicketsOfEachUser(t *testing.T) {
 	sys, krb5 := new(nfsclient.Client).As(transport.Cred{Flavor: oncrpc.FlavorSys}), new(nfsclient.Client).AsAuth(oncrpc.FlavorKrb5, nil, transport.Cred{})
 	each := func(uint32) *transport.Auth { return nil }

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A removal hides an open file only under its last name. It may be the last because another client
-// has removed the other.
+// A removal hides an open file only under its last name. This name may be the last because another
+// client has removed the other.
 func TestOneOfTwoNamesIsRemoved(t *testing.T) {
 	for _, c := range []struct {
 		elsewhere bool // another client removes the other name first

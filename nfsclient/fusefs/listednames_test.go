@@ -1,4 +1,4 @@
-// Known names of a directory follow every change, and are dropped if they may be wrong.
+// Known names in a directory follow every change, and are dropped if they may be wrong.
 
 package fusefs
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A listed name is used once, and each change of a name counts.
+// A listed name is used only once, and each later change of the name counts.
 func TestKnownNamesFollowChanges(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	dir := tab.root
@@ -41,10 +41,10 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("d", true, false)
 	dir.content++
 	want("d", true, false)
-	want("y", true, false) // another client may have made y
+	want("y", true, false) // asks the server, because another client may have made y
 	dir.content--
 	want("y", true, true)
-	// A node referenced during a listing may have changed when it is forgotten.
+	// a node that was referenced during a listing may have changed when the kernel forgets it
 	e := tab.enter(handleOf("e"), dir, "e", 0)
 	listing := &listedNames{names: make(map[string]*dirEntry)}
 	if tab.dropListings(dir); !tab.continueListing(dir, listing, time.Hour) {
@@ -57,7 +57,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	want("e", true, false)
 	tab.dropListings(dir)
 	tab.storeListing(dir, &listedNames{whole: true, forgot: listing.forgot, names: map[string]*dirEntry{"e": entry("e")}})
-	want("e", true, false) // neither listed nor absent
+	want("e", true, false) // e is neither a listed nor an absent name
 	tab.dropListings(dir)
 	want("y", true, false)
 	if tab.knownNames != 0 || len(tab.knownDirs) != 0 {
@@ -65,7 +65,7 @@ func TestKnownNamesFollowChanges(t *testing.T) {
 	}
 }
 
-// Neither one directory nor many fill memory.
+// The known names are bounded, in one directory and in all together.
 func TestKnownNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	tab.storeListing(tab.root, &listedNames{whole: true, names: map[string]*dirEntry{}})

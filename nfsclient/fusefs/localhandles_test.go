@@ -1,4 +1,4 @@
-// Local file handles of nodes forgotten by the kernel.
+// Local file handles of nodes that the kernel has forgotten.
 
 package fusefs_test
 
@@ -22,7 +22,7 @@ func handleFor(t *testing.T, path string) unix.FileHandle {
 	return h
 }
 
-// openHandle opens a handle in the mount on dir.
+// openHandle opens the file of a handle in the mount on dir.
 func openHandle(dir string, h unix.FileHandle) (*os.File, error) {
 	top, err := os.Open(dir)
 	if err != nil {
@@ -108,13 +108,13 @@ func TestHandlesOutliveForgetting(t *testing.T) {
 			if _, err := openHandle(m.other, h); err != syscall.ESTALE {
 				t.Errorf("the handle of %s in another mount: got %v, want ESTALE", name, err)
 			}
-			_, _ = os.Stat(m.twin(name)) // its node may have the same id
+			_, _ = os.Stat(m.twin(name)) // makes a node, which may have the same ID
 			_, _ = filepath.Glob(m.twin("*/*/*/*"))
 		}
 	}
 }
 
-// Handles are kept only for as many nodes as the bound.
+// Handles are kept only for the bounded number of nodes.
 func TestOldestHandlesAreGivenUp(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("bound nodes")

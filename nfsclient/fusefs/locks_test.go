@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lockable is one file, opened in a mount, in its twin, and on the server's machine.
+// A lockable is one file that is open in a mount, in another mount, and on the server's machine.
 type lockable struct {
 	m                   *mounted
 	here, there, across *os.File
@@ -34,12 +34,13 @@ func openLockable(t *testing.T, opt options, rdma bool) *lockable {
 	return &lockable{m, open(m.at("file")), open(m.there("file")), open(m.twin("file"))}
 }
 
-// setlk is F_SETLK, or F_OFD_SETLK, by cmd.
+// setlk calls fcntl(2) with cmd: F_SETLK or F_OFD_SETLK.
 func setlk(file *os.File, cmd int, kind int16, start, length int64) error {
 	return unix.FcntlFlock(file.Fd(), cmd, &unix.Flock_t{Type: kind, Start: start, Len: length})
 }
 
-// free and taken try to lock bytes exclusively for a moment.
+// free checks that bytes can be locked exclusively, and unlocks them again; taken checks that they
+// cannot.
 func free(t *testing.T, what string, file *os.File, start, length int64) {
 	t.Helper()
 	if err := setlk(file, unix.F_OFD_SETLK, unix.F_WRLCK, start, length); err != nil {
@@ -57,7 +58,8 @@ func taken(t *testing.T, what string, file *os.File, start, length int64) {
 	}
 }
 
-// Ranges of fcntl conflict between mounts and the server's machine, over both transports.
+// Ranges locked by fcntl conflict between mounts and with the server's machine, over both
+// transports.
 func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 	for name, rdma := range map[string]bool{"tcp": false, "rdma": true} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +70,7 @@ func TestLocksHoldAmongMountsAndTheServersMachine(t *testing.T) {
 				free(t, who, file, 0, 10)
 				free(t, who, file, 20, 0)
 			}
-			// Partly taken, partly downgraded, and upgraded again.
+			// the lock is released in part, downgraded in part, and upgraded again
 			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_UNLCK, 14, 2))
 			free(t, "a gap", l.across, 14, 2)
 			must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_RDLCK, 16, 4))
@@ -131,7 +133,7 @@ func TestCloseReleases(t *testing.T) {
 	})
 }
 
-// within fails the test with its own message if the call does not end; the call stays behind.
+// within fails the test if call does not end in time; call then continues in its goroutine.
 func within(t *testing.T, what string, call func() error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -144,10 +146,10 @@ func within(t *testing.T, what string, call func() error) {
 	}
 }
 
-// waitMost is far longer than any machine needs for a free lock.
+// waitMost is much longer than any machine needs to get a free lock.
 const waitMost = 2 * time.Minute
 
-// start runs a program and waits for its line; the end of the test kills it.
+// start runs a program and waits until it prints line. The program is killed when the test ends.
 func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -166,7 +168,7 @@ func start(t *testing.T, line, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The locks of a killed program go to a waiter, while others read and write the file.
+// When a program is killed, a waiter gets its locks, while other programs read and write the file.
 func TestKilledProgramReleases(t *testing.T) {
 	l := openLockable(t, options{}, false)
 	holder := start(t, "locked", "flock", "--no-fork", l.here.Name(), "sh", "-c", "printf locked; exec sleep 1000")
@@ -202,13 +204,13 @@ alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sl
 		t.Errorf("%q, %v", out, err)
 	}
 	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
-	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // another kind here
-	must.Become(t, "free", func() bool {                                      // a call in flight is undone later
+	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // a different lock
+	must.Become(t, "free", func() bool {                                      // LOCK is undone
 		return setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 0) == nil
 	})
 }
 
-// A lock shows another client's data although no attributes have timed out.
+// After a lock is taken, another client's data is visible although no attributes have timed out.
 func TestLockBringsTheOthersData(t *testing.T) {
 	l := openLockable(t, options{AcMin: long, AcMax: long}, false)
 	b := make([]byte, 2)
@@ -232,7 +234,7 @@ func TestLockBringsTheOthersData(t *testing.T) {
 	}
 }
 
-// After a server restart locks are reclaimed, and programs on its machine find them again.
+// After the server restarts, locks are reclaimed, and conflict again with programs on its machine.
 func TestLocksOutliveTheServer(t *testing.T) {
 	l := openLockable(t, options{AcMin: time.Millisecond, AcMax: time.Millisecond}, false)
 	must.Succeed(t, setlk(l.here, unix.F_SETLK, unix.F_WRLCK, 0, 5))
@@ -240,7 +242,7 @@ func TestLocksOutliveTheServer(t *testing.T) {
 	l.m.say("restart")
 	must.Become(t, "reclaimed", func() bool {
 		for _, at := range []string{l.m.at("file"), l.m.twin("file")} {
-			if _, err := os.Stat(at); err != nil { // over a new connection
+			if _, err := os.Stat(at); err != nil { // makes the mount connect again
 				t.Errorf("stat: %v", err)
 			}
 		}
@@ -266,7 +268,7 @@ func TestLocksWithoutALockManager(t *testing.T) {
 	free(t, "the other mount", l.across, 0, 0)
 }
 
-// Two mounts count in one SQLite database, which relies on locks.
+// Two mounts increment a number in one SQLite database, which relies on locks.
 func TestDatabase(t *testing.T) {
 	if _, err := exec.LookPath("sqlite3"); err != nil {
 		machine.Skip(t, "needs sqlite3")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A smallFS reports this maxfilesize without enforcing it.
+// A smallFS reports maxfilesize, and does not enforce it.
 type smallFS struct {
 	nfsserver.FS
 	most uint64

@@ -87,7 +87,7 @@ mv -T x/a a/d2; rm -r a copy x t.tar; [ -z "$(ls -A)" ]`
 	}
 }
 
-// Features missing in NFSv3 fail like in the kernel's client.
+// Features that NFSv3 lacks fail as in the kernel's NFS client.
 func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	m := mount(t, options{})
 	file, err := os.Create(m.at("file"))
@@ -115,7 +115,7 @@ func TestAbsentFeaturesHaveTheKernelsErrors(t *testing.T) {
 	want(t, err, unix.EOPNOTSUPP)
 }
 
-// Names of 255 bytes, without valid UTF-8, or too long.
+// Names of 255 bytes and names without valid UTF-8 work; longer names are errors.
 func TestNamesOfAnyBytes(t *testing.T) {
 	m := mount(t, options{})
 	for _, name := range []string{strings.Repeat("n", 255), "\xff\xfe\x80", "line\nbreak", "-rf", "ünï"} {
@@ -125,7 +125,7 @@ func TestNamesOfAnyBytes(t *testing.T) {
 		}
 		list, err := os.ReadDir(m.dir)
 		must.Succeed(t, err)
-		// The kernel reports the end of the last use late, so its file may have been renamed.
+		// The kernel reports the last close late, so the file may still have its hidden name.
 		list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".nfs") })
 		if len(list) != 1 || list[0].Name() != name {
 			t.Errorf("%q is listed as %v", name, list)
@@ -248,7 +248,7 @@ func TestRmdirAfterLastClose(t *testing.T) {
 	}
 }
 
-// If a program has the removed file open, the directory is not empty, at once.
+// If a program has a removed file open, rmdir reports at once that the directory is not empty.
 func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.Mkdir(m.at("dir"), 0o755))
@@ -263,7 +263,8 @@ func TestRmdirWaitsForNoOpenFile(t *testing.T) {
 	must.Succeed(t, file.Close())
 }
 
-// A name removed during a listing stays removed, although the server's earlier page has it.
+// A name removed during a listing stays removed, although the page that the server sent earlier has
+// it.
 func TestListingBringsNoRemovedName(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	const files = 250

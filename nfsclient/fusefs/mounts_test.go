@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A new foreign name, or a chmod that takes no right, ends no mount below the directory and no
-// working directory's path.
+// A directory gets a new foreign name, or a chmod that denies nothing. Mounts and working
+// directories below it stay valid.
 func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: 50 * time.Millisecond, AcMax: 50 * time.Millisecond})
 	for _, dir := range []string{"d", "d/in", "d/on"} {
@@ -45,7 +45,7 @@ func TestForeignChangeKeepsMountsAndWorkingDirectories(t *testing.T) {
 		return m.stats().ForeignChanges > before
 	})
 	must.Succeed(t, os.Chmod(m.at("d"), 0o775))
-	time.Sleep(300 * time.Millisecond) // for unwanted effects
+	time.Sleep(300 * time.Millisecond) // gives unwanted effects time to appear
 	if _, err := os.Stat(m.at("d/on/x")); err != nil {
 		t.Errorf("stat: %v", err)
 	}

@@ -1,4 +1,4 @@
-// File systems without ACLs: known for a time.
+// That a file system has no ACLs is remembered for a time.
 
 package fusefs
 

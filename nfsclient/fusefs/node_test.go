@@ -18,7 +18,7 @@ func handleOf(s string) nfs3.FH {
 	return fh
 }
 
-// Nodes live while the kernel has lookups or a file is open.
+// A node lives while the kernel holds lookups of it, or has its file open.
 func TestNodesLiveWhileReferenced(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "a", 0)
@@ -66,14 +66,14 @@ func TestNamesFollowRenames(t *testing.T) {
 	if c, _ := tab.child(d, "x"); c.n != b || len(a.dirNames) != 0 {
 		t.Error("the replaced node still has the name")
 	}
-	// A forgotten directory removes its names from their nodes.
+	// When a directory is forgotten, its names are removed from their nodes.
 	tab.forget(d.id, 1)
 	if len(b.dirNames) != 0 {
 		t.Error("a name in a directory that is gone")
 	}
 }
 
-// kernelHas is true until the time in the reply, or until another node has the name.
+// kernelHas is true until the time given in the reply, or until another node gets the name.
 func TestNamesAreBelieved(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	a := tab.enter(handleOf("a"), tab.root, "name", 0)
@@ -106,7 +106,7 @@ func TestStaleNodesAreFoundNoMore(t *testing.T) {
 	}
 }
 
-// A program that tries endless names does not fill memory.
+// A program that tries names without end does not fill memory.
 func TestAbsentNamesAreBounded(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	for i := range 3 * maxAbsent {
@@ -116,15 +116,15 @@ func TestAbsentNamesAreBounded(t *testing.T) {
 		t.Errorf("%d names, %d counted", n, tab.root.absent)
 	}
 	for name := range tab.root.children {
-		tab.enter(handleOf(name), tab.root, name, 0) // it exists now
+		tab.enter(handleOf(name), tab.root, name, 0) // the name exists from now on
 	}
 	if tab.root.absent != 0 {
 		t.Errorf("%d absent names are counted, want 0", tab.root.absent)
 	}
 }
 
-// An absent name from a LOOKUP before a foreign change was seen does not reach the kernel, because
-// the notice may have gone out before.
+// A LOOKUP found a name absent before a foreign change was seen. The kernel does not get this
+// result, because the change's notice may have been sent before the reply.
 func TestAbsentBeforeAChange(t *testing.T) {
 	tab := newTable(handleOf("root"))
 	early := tab.beginLookup(dirName{tab.root, "name"})

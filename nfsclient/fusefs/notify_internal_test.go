@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A notedKernel counts dropped files, and calls stored after storing a page.
+// A notedKernel counts the files whose pages are dropped, and calls stored after it has stored a
+// page.
 type notedKernel struct {
 	notifier
 	dropped int
@@ -32,8 +33,8 @@ func (k *notedKernel) StoreNotify(uint64, uint64, []byte) fuse.Status {
 	return fuse.OK
 }
 
-// noted returns a file system with a file of this size, changed by another client. The kernel has
-// old pages and the size shown.
+// noted returns a file system with a file of the given size, which another client has changed. The
+// kernel has old pages, and was shown the size shown.
 func noted(size, shown uint64) (*notedKernel, *fileSystem, *node) {
 	k, n := new(notedKernel), &node{seen: true, shown: shown}
 	now := time.Now()
@@ -43,7 +44,7 @@ func noted(size, shown uint64) (*notedKernel, *fileSystem, *node) {
 	return k, f, n
 }
 
-// wantDropped waits until all is idle, and compares the number of drops.
+// wantDropped waits until all goroutines are idle, and compares how often pages were dropped.
 func (k *notedKernel) wantDropped(t *testing.T, want int, when string) {
 	t.Helper()
 	synctest.Wait()
@@ -52,7 +53,7 @@ func (k *notedKernel) wantDropped(t *testing.T, want int, when string) {
 	}
 }
 
-// Of two opens with the same change the second does not drop pages that programs have used since
+// If two opens see the same change, the second does not drop pages that programs have used since
 // the first.
 func TestOpensAtOnceDropPagesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestOpensAtOnceDropPagesOnce(t *testing.T) {
 }
 
 // A file is truncated here while the kernel stores the last byte of the larger one: the larger size
-// does not count.
+// is ignored.
 func TestCutBesideTheLastByte(t *testing.T) {
 	for name, cut := range map[string]func(n *node){
 		"SETATTR":         func(n *node) { n.replaced(5) },
@@ -86,7 +87,7 @@ func TestCutBesideTheLastByte(t *testing.T) {
 	}
 }
 
-// A notice waits for the READs in flight when it becomes due, and for no later ones.
+// A notice waits for the READs that are in flight when it becomes due, but not for later ones.
 func TestNoticeIsPutOffOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)
@@ -101,7 +102,8 @@ func TestNoticeIsPutOffOnce(t *testing.T) {
 	})
 }
 
-// Polls of open files drop no pages during a READ: the kernel would ignore its short reply.
+// While a READ is in flight, polls of open files drop no pages, because the kernel would ignore a
+// short reply.
 func TestPollsWaitForReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, f, n := noted(5, 9)

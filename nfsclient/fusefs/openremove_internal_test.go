@@ -1,4 +1,4 @@
-// Removals of files with names made and removed by another client.
+// Removals of files whose names another client makes and removes.
 
 package fusefs
 
@@ -45,7 +45,7 @@ func TestOpenFileUnderAnUnknownName(t *testing.T) {
 		}
 		if name == "unlinked" {
 			anothers(name, "away")
-			f.expire(f.table.get(files[name].node)) // so that the server is asked
+			f.expire(f.table.get(files[name].node)) // makes the lookup ask the server
 			if node, st := k.lookup(fuse.Caller{}, name); st != fuse.OK || node != 0 {
 				t.Errorf("got node %d, %v of a name that was taken away, want none", node, st)
 			}

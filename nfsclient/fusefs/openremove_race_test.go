@@ -68,7 +68,7 @@ func TestFailedOpenKeepsNoOtherFile(t *testing.T) {
 	}
 }
 
-// opener opens and reads the file until over is closed, and returns its first error.
+// opener opens and reads the file at path until over is closed, and returns its first error.
 func opener(path string, flags int, size int, over <-chan struct{}) error {
 	for {
 		select {
@@ -92,7 +92,8 @@ func opener(path string, flags int, size int, over <-chan struct{}) error {
 	}
 }
 
-// uses calls operations that fail if the file is gone. It must have size equal bytes; size 0: any.
+// uses calls operations that fail if the file is gone. The file must have size bytes, all equal;
+// with size 0 any content is right.
 func uses(file *os.File, size int) error {
 	if _, err := file.Stat(); err != nil {
 		return err
@@ -112,7 +113,7 @@ func uses(file *os.File, size int) error {
 	return nil
 }
 
-// raceWith runs openers of a file beside rounds of change.
+// raceWith runs openers of a file while change runs in rounds.
 func raceWith(t *testing.T, path string, flags, size int, change func(i int)) {
 	t.Helper()
 	over := make(chan struct{})
@@ -131,7 +132,7 @@ func raceWith(t *testing.T, path string, flags, size int, change func(i int)) {
 	}
 }
 
-// Programs open a file that another one removes and makes again.
+// Programs open a file while another program removes and makes it.
 func TestOpenBesideRemoval(t *testing.T) {
 	for _, flags := range []int{os.O_RDWR, os.O_RDWR | os.O_CREATE} {
 		m := mount(t, options{})
@@ -151,7 +152,7 @@ func TestOpenBesideRemoval(t *testing.T) {
 	}
 }
 
-// Programs read a file that another one replaces by renames; each reads one whole version.
+// Programs read a file while another program replaces it by renames. Each reads one whole version.
 func TestOpenBesideReplacement(t *testing.T) {
 	const size = 200_000
 	m := mount(t, options{})
@@ -170,7 +171,7 @@ func TestOpenBesideReplacement(t *testing.T) {
 	})
 }
 
-// The hidden name of an open file cannot be removed by hand.
+// Programs cannot remove the hidden name of an open file.
 func TestHiddenNameOfAnOpenFileStays(t *testing.T) {
 	m := mount(t, options{})
 	must.Succeed(t, os.WriteFile(m.at("file"), []byte("data"), 0o600))

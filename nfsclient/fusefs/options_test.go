@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Attribute timeouts have nfs(5)'s defaults; a single one moves the other.
+// Attribute timeouts have nfs(5)'s defaults. If only a minimum or a maximum is set, the other bound
+// is moved to fit.
 func TestTimesOfTheAttributeCache(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {

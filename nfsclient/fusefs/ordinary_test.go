@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// asNobody runs the child of a description as the user nobody, known to fusermount3 from passwd, in
-// a mount namespace with /dev/fuse open to all. $1 is the child's program, $2 an empty directory,
-// $3 the mount point, $4 the command there.
+// asNobody runs a child with its description as the user nobody, which fusermount3 finds in passwd.
+// The mount namespace has /dev/fuse open to all. $1 is the child's program, $2 an empty directory,
+// $3 the mount point, $4 the command to run there.
 const asNobody = `
 mknod $2/fuse c 10 229
 chmod 666 $2/fuse
@@ -40,8 +40,8 @@ wait $child || true
 cat $2/out
 if grep " $3 " /proc/mounts; then exit 1; fi`
 
-// A user without mount(2) mounts by fusermount3 for their own use, and an error line explains
-// allow_other.
+// A user without mount(2) mounts with fusermount3 for their own use, and the error for allow_other
+// explains it.
 func TestOrdinaryUser(t *testing.T) {
 	needFUSE(t)
 	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {
@@ -53,7 +53,7 @@ func TestOrdinaryUser(t *testing.T) {
 	base, err := os.MkdirTemp("", "nfsrdma-fusefs-")
 	must.Succeed(t, err)
 	defer os.RemoveAll(base)
-	must.Succeed(t, os.Chmod(base, 0o755)) //nolint:gosec // the other user looks into it
+	must.Succeed(t, os.Chmod(base, 0o755)) //nolint:gosec // the other user reads it
 	d := description{Export: filepath.Join(base, "served"), Dir: filepath.Join(base, "mnt")}
 	for _, dir := range []string{d.Export, d.Dir} {
 		must.Succeed(t, os.Mkdir(dir, 0o700))

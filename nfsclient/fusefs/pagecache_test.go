@@ -16,16 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slowAt is the first offset with late answers of a slowFS.
+// slowAt is the first offset whose READs a slowFS answers late.
 const slowAt = 1 << 29
 
-// reads is locked while a slowFS does not answer; readsHeld has an element for each waiting READ.
+// reads is locked while a slowFS withholds its answers; readsHeld has an element for each READ that
+// waits.
 var (
 	reads     sync.Mutex
 	readsHeld = make(chan struct{}, 1024)
 )
 
-// A slowFS reads at once, and answers later.
+// A slowFS reads at once, and answers READs from slowAt on later.
 type slowFS struct{ nfsserver.FS }
 
 func (f slowFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) (int, error) {
@@ -38,12 +39,12 @@ func (f slowFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return n, err
 }
 
-// large makes files that end after slowAt, and opens them here.
+// large makes files that end after slowAt, and opens them in the mount.
 func (m *mounted) large(names ...string) (files []*os.File) {
 	m.t.Helper()
 	for _, name := range names {
 		must.Succeed(m.t, os.WriteFile(m.there(name), []byte("before"), 0o644))
-		must.Succeed(m.t, os.Truncate(m.there(name), 2*slowAt)) // far beyond read-ahead
+		must.Succeed(m.t, os.Truncate(m.there(name), 2*slowAt)) // beyond any read-ahead
 		f, err := os.Open(m.at(name))
 		must.Succeed(m.t, err)
 		m.t.Cleanup(func() { f.Close() })
@@ -64,8 +65,8 @@ func (m *mounted) overwrite(name, text string) {
 	must.Succeed(m.t, f.Close())
 }
 
-// asksFor makes f read at off, and reports whether a READ reaches the mount. ended is closed after
-// the read.
+// asksFor reads from f at off in the background, and reports whether a READ reaches the mount.
+// ended is closed after the read.
 func (m *mounted) asksFor(f *os.File, off int64) (ended chan struct{}, asked bool) {
 	m.t.Helper()
 	before := m.stats().Operations["READ"]
@@ -96,10 +97,10 @@ func TestSilentServerLeavesOthersFree(t *testing.T) {
 	for _, name := range names {
 		m.overwrite(name, "after!")
 	}
-	_, err := os.ReadDir(m.dir) // fetches their new attributes
+	_, err := os.ReadDir(m.dir) // fetches the files' new attributes
 	must.Succeed(t, err)
 	for _, name := range names {
-		must.Succeed(t, unix.Access(m.at(name), unix.R_OK)) // the open asks no more
+		must.Succeed(t, unix.Access(m.at(name), unix.R_OK)) // the open then makes no call
 	}
 
 	m.say("stall")
@@ -174,7 +175,7 @@ func TestInterruptedOpenFails(t *testing.T) {
 	m.overwrite("stuck", "after!")
 	_, err := os.ReadDir(m.dir) // fetches the new attributes
 	must.Succeed(t, err)
-	must.Succeed(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open asks no more
+	must.Succeed(t, unix.Access(m.at("stuck"), unix.R_OK)) // the open then makes no call
 	m.say("hold reads")
 	stuck, asked := m.asksFor(files[0], 2*slowAt-1)
 	defer func() { m.say("answer reads"); <-stuck }()

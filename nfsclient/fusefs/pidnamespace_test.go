@@ -1,4 +1,4 @@
-// Programs invisible to the mount's process, in another PID namespace.
+// Programs in another PID namespace, which the mount's process cannot see.
 
 package fusefs_test
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A caller in another PID namespace has its user's groups on this machine.
+// A caller in another PID namespace gets the groups that its user has on this machine.
 func TestUnseenProgramHasItsUsersGroups(t *testing.T) {
 	m := mount(t, options{AllowOther: true, OwnPIDs: true})
 	m.say("unseen")
@@ -45,7 +45,7 @@ func TestUnseenProgramCanBeKilled(t *testing.T) {
 	m.say("go")
 }
 
-// A process whose group is not the login group of its user gets none of the login's groups.
+// A process gets its user's login groups only if it has the login's group.
 func TestLoginGroupsAreOfTheLoginsGroup(t *testing.T) {
 	if got := fusefs.LoginGroups("0", "0"); !slices.Contains(got, "0") {
 		t.Errorf("got %q of root, want 0 among them", got)

@@ -1,4 +1,4 @@
-// The bound of objects in the kernel's caches.
+// The maximum number of objects that the mount leaves in the kernel's caches.
 
 package fusefs_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A listing of many names does not stay in memory. Open files stay, and forgotten ones are found
+// A listing of many names does not stay in memory. Open files stay, and forgotten files are found
 // again. This holds for a kernel that prunes objects, and for an older one that forgets names.
 func TestNodesAreBounded(t *testing.T) {
 	for _, how := range []string{"bound nodes", "bound names"} {

@@ -1,4 +1,4 @@
-// Replies in read-ahead memory, which must stay until the kernel has them.
+// Replies in read-ahead memory, which must not be reused until the kernel has copied them.
 
 package fusefs_test
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Concurrent sequential readers, with quickly reused memory, each get their own file's data.
+// Concurrent sequential readers whose memory is soon reused each get their own file's data.
 func TestReadersGetTheirOwnData(t *testing.T) {
 	m := mountOver(t, options{AcMin: long, AcMax: long}, true)
 	const files, size = 32, 4 << 20

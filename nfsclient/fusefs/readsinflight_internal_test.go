@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A notice due during READs of only one group comes after all of them have ended, whatever begins
-// meanwhile. Without READs none waits.
+// A notice becomes due while READs of one group are in flight. It is sent when all of these have
+// ended, whatever begins meanwhile. Without READs no notice waits.
 func TestNoticesWaitForReads(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -42,7 +42,7 @@ func TestNoticesWaitForReads(t *testing.T) {
 	}
 }
 
-// Overlapping READs without a pause let a notice through after the ones in flight.
+// If READs overlap without a pause, a notice is sent after those that were in flight.
 func TestNewReadsDoNotPutANoticeOff(t *testing.T) {
 	var r readGroups
 	last := r.begin()

@@ -1,4 +1,4 @@
-// Files kept for repeated opens, and a silent server.
+// Files kept open for repeated opens, with a server that does not answer.
 
 package fusefs
 
@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// A silencedConn drops the peer's answers while silent is locked.
+// A silencedConn drops what the peer sends while silent is locked.
 type silencedConn struct {
 	net.Conn
 	silent *sync.RWMutex
@@ -32,7 +32,7 @@ func (c silencedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutKernel returns a file system with a server that answers unless silent is locked.
+// withoutKernel returns a file system without a kernel. Its server answers unless silent is locked.
 func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 	t.Helper()
 	srv, err := nfsserver.New(nfsserver.Options{
@@ -75,7 +75,7 @@ func withoutKernel(t *testing.T, silent *sync.RWMutex) *fileSystem {
 	return f
 }
 
-// keepOne keeps a file for a thread.
+// keepOne opens a file for a thread that may open it again.
 func keepOne(f *fileSystem, name string) *node {
 	n := f.table.enter(handleOf(name), f.table.root, name, 0)
 	f.table.open(n)
@@ -83,7 +83,8 @@ func keepOne(f *fileSystem, name string) *node {
 	return n
 }
 
-// The end of a mount does not wait for a silent server to remove a kept file's hidden name.
+// The end of a mount does not wait for a silent server to remove the hidden name of a file that is
+// kept open.
 func TestKeptFilesEndWithoutTheServer(t *testing.T) {
 	var silent sync.RWMutex
 	f := withoutKernel(t, &silent)
@@ -97,7 +98,7 @@ func TestKeptFilesEndWithoutTheServer(t *testing.T) {
 	}
 }
 
-// Indistinguishable threads leave no file open forever.
+// Threads that cannot be distinguished leave no file open forever.
 func TestThreadKeepsOneFile(t *testing.T) {
 	f := withoutKernel(t, new(sync.RWMutex))
 	kept := make([]*node, 10)

@@ -30,24 +30,24 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// childEnv has the description of the mount in a child process's environment. A process that uses
-// files of its own mount could not be killed.
+// childEnv has the description of the mount in a child process's environment. The child must be
+// another process, because a process that uses its own mount might not be killable.
 const childEnv = "NFSRDMA_FUSEFS_TEST"
 
-// A description is the child's mount.
+// A description tells the child what to export and mount.
 type description struct {
-	Export string // a directory
+	Export string // the exported directory
 	Dir    string // the mount point
 	RDMA   bool
-	Port   int    // of the server: it restarts there
-	Twin   string // another mount point, of another client; "": none
+	Port   int    // the server's port, also after a restart
+	Twin   string // the mount point of another client; "": none
 	Opt    options
 }
 
-// options is the part of fusefs.Options that tests set.
+// options has those parts of fusefs.Options that tests set.
 type options struct {
 	AllowOther, ReadOnly, NoACL, NoAC, NoCTO, Sync bool
-	Remember                                       bool // the server knows removed files
+	Remember                                       bool // the server remembers removed files
 	Twice                                          bool // the server runs each CREATE twice
 	Full                                           bool // the server has no space for times
 	Shared                                         bool // the server omits wcc attributes
@@ -58,7 +58,7 @@ type options struct {
 	OwnPIDs                                        bool // the mount has its own PID namespace
 	AcMin, AcMax                                   time.Duration
 	LookupCache                                    fusefs.LookupCache
-	Words                                          string // mount options
+	Words                                          string // mount options as text
 	MaxFile                                        uint64 // FSINFO's maxfilesize; 0: the disk's
 }
 
@@ -78,13 +78,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// boundNodes is the bound set by the lines "bound nodes" and "bound names".
+// boundNodes is the bound that the lines "bound nodes" and "bound names" set.
 const boundNodes = 64
 
-// restart stops the server, drops its memory, and starts it again. It is for TCP.
+// restart stops the server and starts it again without its memory. It works only over TCP.
 var restart func() error
 
-// obey runs the lines of standard input on the mount, until they end.
+// obey runs the commands in standard input on the mount until the input ends.
 func obey(m *fusefs.MountPoint) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		switch in.Text() {
@@ -186,7 +186,7 @@ func (d *description) serve() error {
 		go rpc.ServeTCP(l)
 		return nil
 	}
-	opt.RetryTimeout = time.Hour // the transport must not end a stall of the test
+	opt.RetryTimeout = time.Hour // the transport must not end the stalls that tests make
 	opt.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &stallConn{conn}, err
@@ -232,7 +232,7 @@ func listen(rpc *transport.Server, d *description) (net.Addr, error) {
 	return l.Addr(), nil
 }
 
-// exported returns a server of the export.
+// exported returns a Server for the export.
 func (d *description) exported() (*nfsserver.Server, error) {
 	tree, err := osfs.New(d.Export, osfs.Options{})
 	if err != nil {
@@ -266,7 +266,7 @@ func (d *description) exported() (*nfsserver.Server, error) {
 	})
 }
 
-// mountAt mounts the export and calls use; end unmounts.
+// mountAt mounts the export and calls use with the mount; end unmounts.
 func (d *description) mountAt(ctx context.Context, addr string, opt nfsclient.Options, dir string, use func(*fusefs.MountPoint)) (end func() error, err error) {
 	client, err := nfsclient.Dial(ctx, addr, opt)
 	if err != nil {
@@ -296,7 +296,7 @@ func (d *description) mountAt(ctx context.Context, addr string, opt nfsclient.Op
 // stall is locked while the server's answers do not arrive.
 var stall sync.Mutex
 
-// A stallConn is a connection with a peer that may seem silent.
+// A stallConn is a connection whose peer seems silent while stall is locked.
 type stallConn struct{ net.Conn }
 
 func (c *stallConn) Read(p []byte) (int, error) {
@@ -306,7 +306,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// say makes the child run a line, and waits for it.
+// say makes the child run a command, and waits until it has run.
 func (m *mounted) say(word string) {
 	m.t.Helper()
 	fmt.Fprintln(m.in, word)
@@ -340,7 +340,7 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	t.Helper()
 	needFUSE(t)
 	top := t.TempDir()
-	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // other users need access
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil { // gives other users access
 		t.Fatalf("chmod: %v", err)
 	}
 	d := description{Export: filepath.Join(top, "export"), Dir: filepath.Join(top, "mnt"), RDMA: rdma, Port: machine.Port(t), Opt: opt}
@@ -387,7 +387,7 @@ func mountTwin(t testing.TB, opt options, rdma, twin bool) *mounted {
 	return m
 }
 
-// end unmounts, and fails the test on an error.
+// end unmounts, and fails the test on any error.
 func (m *mounted) end() {
 	if m.done {
 		return
@@ -428,7 +428,7 @@ func (m *mounted) stats() (s fusefs.Stats) {
 	return s
 }
 
-// at returns a path in the mount, there the same on the server.
+// at returns a path in the mount; there returns the same path on the server.
 func (m *mounted) at(name string) string    { return filepath.Join(m.dir, name) }
 func (m *mounted) twin(name string) string  { return filepath.Join(m.other, name) }
 func (m *mounted) there(name string) string { return filepath.Join(m.export, name) }

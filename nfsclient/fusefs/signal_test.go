@@ -25,7 +25,7 @@ func TestFatalSignalEndsAWait(t *testing.T) {
 		must.Succeed(t, cmd.Start())
 		_, err = started.Read(make([]byte, 1))
 		must.Succeed(t, err)
-		// The open is in flight now, or the signal comes before: both must work.
+		// By now the open is in flight, or the signal comes before it: both must work.
 		time.Sleep(50 * time.Millisecond)
 		if first != 0 {
 			must.Succeed(t, cmd.Process.Signal(first))

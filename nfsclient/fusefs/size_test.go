@@ -1,4 +1,4 @@
-// Appends within one mount, and late notices.
+// Appends within one mount, and notices that are sent late.
 
 package fusefs_test
 
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An append bypasses the kernel's pages, and programs of the mount with the file open and cached
-// see it.
+// An append bypasses the kernel's pages. Programs on the mount that have the file open and cached
+// see the appended data.
 func TestAppendIsSeenByThoseWithPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	for _, size := range []int{0, 1, 100, 4095, 4096, 5000} {
@@ -89,8 +89,8 @@ func TestSynchronousAppend(t *testing.T) {
 	}
 }
 
-// A change shown to the kernel by an open needs no notice. It would void the size in the next
-// reply, and pages read since.
+// A change shown to the kernel by an open needs no notice. Such a notice would void the size in the
+// next reply, and pages read since the open.
 func TestLateNoticeIsLeftOut(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	read := func(want string) {
@@ -123,7 +123,7 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 		defer f.Close()
 		data, buf := bytes.Repeat([]byte("o"), 4401), make([]byte, 8192)
 		for i := range 300 {
-			_, err := f.WriteAt(data, 0) // does not fill the second page
+			_, err := f.WriteAt(data, 0) // fills the second page only in part
 			must.Succeed(t, err)
 			must.Succeed(t, f.Sync())
 			must.Succeed(t, os.Truncate(m.there("file"), 0))
@@ -138,7 +138,7 @@ func TestCutFileShowsNoZeros(t *testing.T) {
 	}
 }
 
-// Data stored through a mapping, and foreign changes, are gone after an open with O_TRUNC.
+// After an open with O_TRUNC, data stored before through a mapping and foreign changes are gone.
 func TestTruncatingOpenSendsNoPages(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	m.say("hold notices")
@@ -163,7 +163,7 @@ func TestTruncatingOpenSendsNoPages(t *testing.T) {
 // of it, without fetching attributes.
 func TestAppendAfterAnothersIsSeen(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	for _, how := range []int{os.O_APPEND, 0} { // with the flag from the start, or by F_SETFL
+	for _, how := range []int{os.O_APPEND, 0} { // O_APPEND at open, or set later by F_SETFL
 		name := fmt.Sprint("file", how)
 		must.Succeed(t, os.WriteFile(m.at(name), matrixBase, 0o644))
 		reader, err := os.OpenFile(m.at(name), os.O_RDWR, 0)
@@ -220,8 +220,8 @@ func TestAppendShowsARewrite(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("read", got, append(want, "ours"...))))
 }
 
-// The size in a listing does not extend an open file while its page at the previous end is cached,
-// with zeros after it.
+// A listing shows a larger size. It does not extend an open file while the kernel caches the page
+// at the previous end, where zeros follow.
 func TestListingShowsNoZeros(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("before"), 0o644))
@@ -260,7 +260,7 @@ func TestLockDoesNotBelieveTimes(t *testing.T) {
 	must.Succeed(t, errors.Join(err, same("read", got, []byte("after!"))))
 }
 
-// A file truncated here, with that size in the kernel, and then extended by another client is
+// A file is truncated here, the kernel has that size, and another client extends the file. It is
 // complete at the next open.
 func TestGrownAfterACut(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
@@ -275,7 +275,7 @@ func TestGrownAfterACut(t *testing.T) {
 		"stat": func(t *testing.T, open *os.File) {
 			must.Succeed(t, open.Close())
 			must.Succeed(t, os.Truncate(m.there("stat"), 100))
-			m.say("sleep") // so that attributes are fetched
+			m.say("sleep") // voids attributes, so they are fetched again
 			must.Become(t, "the file is seen to be cut", func() bool {
 				fi, err := os.Stat(m.at("stat"))
 				return err == nil && fi.Size() == 100
@@ -318,8 +318,8 @@ func TestGrownAfterACut(t *testing.T) {
 	}
 }
 
-// SEEK_END finds another client's end, even if the kernel's size is larger and it fetches
-// attributes only now.
+// SEEK_END finds the end that another client has set, even if the kernel's size is larger and only
+// now fetches attributes.
 func TestSeekEndAfterACut(t *testing.T) {
 	for _, noac := range []bool{false, true} {
 		opt := options{NoAC: noac}
@@ -337,7 +337,7 @@ func TestSeekEndAfterACut(t *testing.T) {
 			must.Succeed(t, err)
 			must.Succeed(t, os.WriteFile(m.there(name), []byte("cut"), 0o644))
 			want := int64(3)
-			if !noac { // the append shows the file's state
+			if !noac { // the append's reply shows the file's new state
 				_, err = f.WriteString("appended")
 				must.Succeed(t, err)
 				want += 8
@@ -367,7 +367,7 @@ func TestCutBesideAnOpenThatFindsMore(t *testing.T) {
 		}
 		opened <- err
 	}()
-	m.say("await a read") // of the last byte
+	m.say("await a read") // the mount's READ of the last byte
 	err = f.Truncate(5)
 	m.say("answer reads")
 	must.Succeed(t, err)
@@ -395,7 +395,7 @@ func TestSeekEndAfterAnOpen(t *testing.T) {
 	must.Succeed(t, err)
 	must.Succeed(t, g.Close())
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("CUT"), 0o644))
-	m.say("sleep") // so that attributes are fetched
+	m.say("sleep") // voids attributes, so they are fetched again
 	if end, err := f.Seek(0, io.SeekEnd); err != nil || end != 3 {
 		t.Errorf("the end is at %d, %v, want 3", end, err)
 	}
@@ -415,7 +415,7 @@ func TestFileChangesBesideFstat(t *testing.T) {
 			must.Succeed(t, err)
 			defer f.Close()
 			must.Succeed(t, os.WriteFile(m.twin(name), matrixBase, 0o644))
-			_, err = os.ReadDir(m.dir) // fetches the attributes that fstat has
+			_, err = os.ReadDir(m.dir) // fetches the attributes that fstat will return
 			must.Succeed(t, errors.Join(err, change(m.twin(name))))
 			fi, err := f.Stat()
 			var got []byte
@@ -423,7 +423,7 @@ func TestFileChangesBesideFstat(t *testing.T) {
 				got, err = pipedBy(f, func(out, count int) (int, error) { return unix.Sendfile(out, int(f.Fd()), nil, count) })
 			}
 			if errors.Is(err, syscall.ESTALE) && name == "removed" {
-				return // but the server may have the file open
+				return // allowed, but not certain: the server may have the file open
 			}
 			must.Succeed(t, err)
 			if string(got) != "cut" && int64(len(got)) < fi.Size() {
@@ -445,7 +445,7 @@ func TestCutAndChangedIsReadAfterFstat(t *testing.T) {
 	must.Succeed(t, err)
 	m.say("hold notices")
 	must.Succeed(t, os.WriteFile(m.there("f"), []byte("new"), 0o644))
-	m.say("sleep") // attributes are too old
+	m.say("sleep") // makes the attributes too old
 	_, err = f.Stat()
 	must.Succeed(t, err)
 	b := make([]byte, 10)
@@ -463,7 +463,7 @@ func TestSeekEndBesideNotices(t *testing.T) {
 		must.Succeed(t, err)
 		m.say("hold notices")
 		must.Succeed(t, os.WriteFile(m.there("file"), matrixBase, 0o644))
-		_, err = os.Stat(m.at("file")) // a notice waits from now on
+		_, err = os.Stat(m.at("file")) // sees the change; from now on a notice waits
 		must.Succeed(t, err)
 		must.Succeed(t, os.WriteFile(m.there("file"), []byte("cut"), 0o644))
 		m.say("let notices go")

@@ -1,4 +1,4 @@
-// Node states: random schedules of names, opens and removals in one mount, without a kernel.
+// States of nodes: random schedules of lookups, opens and removals in one mount, without a kernel.
 
 package fusefs
 
@@ -26,7 +26,7 @@ import (
 
 func pause() { time.Sleep(rand.N(5 * time.Millisecond)) }
 
-// slow delays calls and replies, in any order.
+// slow makes each call and each reply take a random time, so they overtake each other.
 func slow(programs []*transport.Program) []*transport.Program {
 	for _, p := range programs {
 		p.Procs = slices.Clone(p.Procs)
@@ -44,7 +44,7 @@ func slow(programs []*transport.Program) []*transport.Program {
 	return programs
 }
 
-// A pipeListener accepts connections in this process, with TCP addresses.
+// A pipeListener accepts connections within this process, with addresses as of TCP.
 type pipeListener struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -73,14 +73,14 @@ func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
 	return pipeConn{ours}, nil
 }
 
-// A kernel sends Linux's requests for programs. It locks a directory while it makes, removes or
-// replaces names, and not for a lookup.
+// A kernel sends the requests that Linux sends for programs. It locks a directory while it makes,
+// removes or replaces a name, but not during a lookup.
 type kernel struct {
 	fs   *fileSystem
 	lock chan struct{}
 }
 
-// do runs change with the directory's lock.
+// do runs change with the directory locked.
 func (k *kernel) do(change func()) {
 	k.lock <- struct{}{}
 	change()
@@ -89,7 +89,7 @@ func (k *kernel) do(change func()) {
 
 func header(c fuse.Caller, node uint64) fuse.InHeader { return fuse.InHeader{NodeId: node, Caller: c} }
 
-// lookup returns the node of a name with one lookup counted, or 0.
+// lookup returns a name's node and counts one lookup of it, or returns 0.
 func (k *kernel) lookup(c fuse.Caller, name string) (uint64, fuse.Status) {
 	var out fuse.EntryOut
 	h := header(c, rootID)
@@ -103,7 +103,7 @@ func (k *kernel) lookup(c fuse.Caller, name string) (uint64, fuse.Status) {
 // An openedFile is an open file of the kernel, with one lookup of its node counted.
 type openedFile struct{ node, fh uint64 }
 
-// open is open(2): after ESTALE the kernel walks once more.
+// open acts as open(2): after ESTALE the kernel walks once more.
 func (k *kernel) open(c fuse.Caller, name string, create bool) (f openedFile, st fuse.Status) {
 	for range 2 {
 		if f, st = k.openOnce(c, name, create); st != staleNode {
@@ -142,7 +142,7 @@ func (k *kernel) openOnce(c fuse.Caller, name string, create bool) (f openedFile
 	return f, st
 }
 
-// read asks the server for a byte.
+// read requests one byte from the server.
 func (k *kernel) read(c fuse.Caller, f openedFile) fuse.Status {
 	in := fuse.ReadIn{InHeader: header(c, f.node), Fh: f.fh, Size: 1, Flags: syscall.O_DIRECT, ReadFlags: fuse.READ_LOCKOWNER}
 	res, st := k.fs.Read(nil, &in, make([]byte, 1))
@@ -180,8 +180,8 @@ func (k *kernel) change(c fuse.Caller, name, from string) (st fuse.Status) {
 	return st
 }
 
-// program is one of several programs with the same names. The name "kept" is replaced, and never
-// removed.
+// program acts as one of several programs that use the same names. The name "kept" is replaced, but
+// never removed.
 func (k *kernel) program(c fuse.Caller) error {
 	for range 20 {
 		pause()
@@ -226,7 +226,7 @@ func (k *kernel) program(c fuse.Caller) error {
 // meanwhile. At the end no node and no hidden name is left.
 func TestNodeStates(t *testing.T) {
 	const child = "NFSRDMA_NODE_STATES"
-	// Otherwise other tests would share pooled memory with the bubble.
+	// A separate process, because other tests would share pooled memory with the bubble.
 	if os.Getenv(child) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestNodeStates$")
 		cmd.Env = append(os.Environ(), child+"=1")
@@ -235,7 +235,7 @@ func TestNodeStates(t *testing.T) {
 		}
 		return
 	}
-	synctest.Test(t, func(t *testing.T) { // one for all rounds
+	synctest.Test(t, func(t *testing.T) { // one bubble for all rounds
 		for range 300 {
 			nodeStates(t)
 		}
@@ -299,7 +299,7 @@ func nodeStates(t *testing.T) {
 	}
 }
 
-// settled compares the names with the server's, and checks that nothing else is left.
+// settled compares the names with those on the server, and checks that nothing else is left.
 func (k *kernel) settled(t *testing.T, exported *nfsclient.FS) {
 	fs := k.fs
 	for _, name := range []string{"a", "b", "kept"} {
@@ -316,7 +316,7 @@ func (k *kernel) settled(t *testing.T, exported *nfsclient.FS) {
 		}
 		fs.Forget(node, 1)
 	}
-	time.Sleep(2 * reopenFor) // files kept for a second walk end
+	time.Sleep(2 * reopenFor) // closes files kept for a second walk
 	for e, err := range exported.Names(t.Context(), ".") {
 		if err != nil {
 			t.Fatalf("list the export: %v", err)

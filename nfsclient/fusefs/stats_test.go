@@ -1,4 +1,4 @@
-// Differences of counters between two moments of a mount.
+// Differences between a mount's counters at two moments.
 
 package fusefs
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// Counters cover the time between, states are those of the later moment, and means and quantiles
-// cover the calls between.
+// Counters cover the time between the moments, states are those of the later moment, and means and
+// quantiles cover the calls between.
 func TestFiguresSince(t *testing.T) {
 	at := func(slow uint64) Stats {
 		c := nfsclient.CallStats{Count: 10 + slow, Errors: slow, SentBytes: 100 * slow, Queue: 10 * time.Microsecond,

@@ -1,4 +1,4 @@
-// Suspend of the machine is detected, with clocks controlled by the test.
+// How a suspend of the machine is detected, with clocks that the test controls.
 
 package fusefs
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// After each change of the clock the suspend time since the last one counts, and a mere setting of
+// After each change of the clock, the suspended time since the change before counts. Merely setting
 // the clock is no suspend.
 func TestSleepIsNoticed(t *testing.T) {
 	offsets := []time.Duration{5, 5, 5 + time.Hour, 5 + time.Hour + time.Millisecond, 5 + 3*time.Hour}

@@ -1,4 +1,5 @@
-// A server that knows files for longer than their names, like Linux's while it has them open.
+// A server that knows files for longer than their names, as Linux's server does while it has them
+// open.
 
 package fusefs_test
 
@@ -12,7 +13,7 @@ import (
 )
 
 // A rememberingFS answers for removed files with their last attributes and link count 0. Its top
-// directory never shows a change, like one with a coarse clock.
+// directory never shows a change, as if its clock were coarse.
 type rememberingFS struct {
 	nfsserver.FS
 
@@ -50,7 +51,7 @@ func (r *rememberingFS) Access(c nfsserver.Cred, ref nfsserver.Ref, want uint32)
 func TestReplacedFileIsFoundAgain(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Remember: true})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("old"), 0o600))
-	for range 3 { // the name is in the cache once the directory is known
+	for range 3 { // only once the directory is known, the name is cached
 		if got, err := os.ReadFile(m.at("file")); err != nil || string(got) != "old" {
 			t.Fatalf("%q, %v", got, err)
 		}

@@ -1,4 +1,4 @@
-// Several users on one mount, and signals.
+// Several users of one mount, and signals.
 
 package fusefs_test
 
@@ -101,7 +101,7 @@ func TestSetIDBitsAreTakenOff(t *testing.T) {
 	}
 }
 
-// asUser runs do on a thread with another user's and group's file rights.
+// asUser runs do on a thread that has the file rights of another user and group.
 func asUser(uid, gid int, do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -154,7 +154,7 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	}
 	use := func(refused error) {
 		t.Helper()
-		const fmodeExec = 0x20 // only the kernel sets it, and ignores it here
+		const fmodeExec = 0x20 // a flag that only the kernel sets; ignored here
 		for _, flags := range []int{unix.O_RDONLY, unix.O_RDWR, unix.O_RDWR | fmodeExec, unix.O_PATH} {
 			if err := open("fifo", flags); !errors.Is(err, refused) {
 				t.Errorf("fifo with %#x: got %v, want %v", flags, err, refused)
@@ -174,7 +174,7 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 	asUser(1001, 1001, func() {
 		use(unix.EACCES)
 		want(t, open("sink", unix.O_RDONLY), unix.EACCES)
-		want(t, open("sink", unix.O_WRONLY), unix.ENXIO) // no reader
+		want(t, open("sink", unix.O_WRONLY), unix.ENXIO) // the FIFO has no reader
 		want(t, open("null", unix.O_RDWR), unix.EACCES)
 		want(t, open("block", unix.O_WRONLY), unix.EACCES)
 		want(t, os.Chmod(m.at("fifo"), 0o666), unix.EPERM)
@@ -182,11 +182,11 @@ func TestSpecialFilesAreForThoseWithRights(t *testing.T) {
 		must.Succeed(t, os.Remove(m.at("moved")))
 	})
 	err = open("null", unix.O_RDWR)
-	want(t, err, unix.EACCES) // devices need default_permissions
+	want(t, err, unix.EACCES) // opening a device needs default_permissions
 }
 
-// When a user's write to a set-id file returns, the server has cleared the bits, and the mount
-// shows that.
+// When a user has written to a set-id file, the server has cleared the bits, and the mount shows
+// the new mode.
 func TestWriteTakesSetIDBits(t *testing.T) {
 	m := mount(t, options{AllowOther: true, AcMin: long, AcMax: long})
 	must.Succeed(t, os.WriteFile(m.there("file"), []byte("program"), 0o777))

@@ -1,4 +1,4 @@
-// Other ways than read(2) to see a file, and comparing it.
+// Other ways than read(2) to see a file's content, and comparisons of it.
 
 package fusefs_test
 
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// matrixBase is the initial content: a page and the start of the next one.
+// matrixBase is a file's initial content: one page, and the start of the next.
 var matrixBase = bytes.Repeat([]byte("o"), 5000)
 
 // same reports where two contents differ.
@@ -49,7 +49,8 @@ func onMapping(f *os.File, size int, do func([]byte)) (err error) {
 	return errors.Join(unix.Msync(p, unix.MS_SYNC), f.Sync())
 }
 
-// pipedBy collects the data that move puts into a pipe, until there is no more.
+// pipedBy calls move, which puts the file's data into a pipe, until no data is left, and returns
+// all of it.
 func pipedBy(f *os.File, move func(out, count int) (int, error)) ([]byte, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

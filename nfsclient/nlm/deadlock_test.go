@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A deadlock is reported at once: of two owners, of three, and of two with a shared lock. The
-// others get their locks after it has ended.
+// A deadlock is reported at once: between two owners, three owners, and two with a shared lock. The
+// other owners get their locks after it has ended.
 func TestDeadlockIsReported(t *testing.T) {
 	simulate(t, func(b *bench) {
 		soon, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -23,7 +23,7 @@ func TestDeadlockIsReported(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.want(<-b.begin(soon, nil, 2, 0, 0), syscall.EDEADLK)
 		b.want(b.lock(2, 0, 0, true), syscall.EAGAIN)
-		third := b.begin(context.Background(), nil, 3, 0, 0) // of an owner without waiters
+		third := b.begin(context.Background(), nil, 3, 0, 0) // no owner waits for it
 		b.unlock(2, 8, 8)
 		b.want(<-second, 0)
 		b.unlock(1, 4, 8)
@@ -44,8 +44,8 @@ func TestDeadlockIsReported(t *testing.T) {
 	})
 }
 
-// A wait that was given up is in no deadlock. A lock of flock(2) is in none either, because it has
-// no such error.
+// A wait that has been given up is part of no deadlock. A lock by flock(2) is part of none either,
+// because flock(2) has no such error.
 func TestGivenUpWaitIsInNoDeadlock(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(0, 0, 0, true), 0)

@@ -16,7 +16,7 @@ import (
 // softTime is the timeout of the soft mount's calls.
 const softTime = 5 * time.Second
 
-// silence makes calls time out after softTime, until mend. With done the server runs them
+// silence makes calls time out after softTime, until mend. With done the server runs the calls
 // nevertheless.
 func (b *bench) silence(done bool) (mend func()) {
 	give := func(uint32) error {
@@ -33,8 +33,9 @@ func (b *bench) silence(done bool) (mend func()) {
 	return func() { b.m.set(func() { b.m.before, b.m.after = nil, nil }) }
 }
 
-// Each call of a soft mount ends after one timeout, also after a LOCK without an answer, with
-// UNLOCK unanswered too. Locks that a program did not get are released later, and no others.
+// Each call of a soft mount ends after one timeout. This also holds after a LOCK without an answer,
+// while UNLOCK is not answered either. Locks that a program did not get are released later, and no
+// other locks.
 func TestSoftCallsEnd(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		simulate(t, func(b *bench) {
@@ -53,7 +54,7 @@ func TestSoftCallsEnd(t *testing.T) {
 					b.Errorf("%s failed after %v", what, took)
 				}
 			}
-			for range 4 { // the longer UNLOCK has no answer, the longer its pauses
+			for range 4 { // the pauses between UNLOCKs grow while they get no answer
 				fails("LOCK", func(ctx context.Context) error { return b.Lock(ctx, nil, request(1, 4, 9, true)) })
 				time.Sleep(repeatMost)
 			}
@@ -69,7 +70,7 @@ func TestSoftCallsEnd(t *testing.T) {
 	}
 }
 
-// Close of a soft mount waits for its locks' release as long as its context.
+// Close of a soft mount waits until its locks are released, but no longer than its context.
 func TestCloseOfSoftMount(t *testing.T) {
 	simulate(t, func(b *bench) {
 		l := b.another()
@@ -101,7 +102,7 @@ func TestWaiterRetriesUnlockAtOnce(t *testing.T) {
 		if err := b.lock(1, 0, 1, true); err == nil {
 			b.Error("a server that does not answer has given a lock")
 		}
-		time.Sleep(20 * repeatMost) // by now UNLOCK repeats once in repeatMost
+		time.Sleep(20 * repeatMost) // by now UNLOCK is repeated every repeatMost
 		mend()
 		time.Sleep(2 * softTime)
 		b.m.set(func() {

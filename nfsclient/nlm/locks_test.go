@@ -20,7 +20,7 @@ import (
 
 var errLost = errors.New("no answer")
 
-// After many random calls of several owners the mount's ranges equal the server's.
+// After many random calls by several owners, the mount's ranges equal the server's.
 func TestRangesAsTheServerHasThem(t *testing.T) {
 	simulate(t, func(b *bench) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -38,7 +38,7 @@ func TestRangesAsTheServerHasThem(t *testing.T) {
 			b.want(b.Release(context.Background(), testFH, Key{ID: owner}), 0)
 		}
 		b.held("")
-		synctest.Wait() // calls continue after their callers ended
+		synctest.Wait() // waits for calls that continue after their callers have ended
 		if n := b.ownerCount.Load(); n != 0 || len(b.files) != 0 {
 			b.Errorf("%d owners of %d files are left", n, len(b.files))
 		}
@@ -70,8 +70,8 @@ func (b *bench) compare() {
 	}
 }
 
-// A wait ends with a free lock or a signal. A local release ends a wait at once. Beyond maxWaiters
-// a request fails at once.
+// A wait ends with the lock or a signal. A local release ends a wait at once. With maxWaiters
+// waiting, a request fails at once.
 func TestWaiting(t *testing.T) {
 	simulate(t, func(b *bench) {
 		other := b.another()
@@ -116,7 +116,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // If a program ends during its LOCK, the mount releases the lock that the reply grants, and
-// restores the owner's previous locks.
+// restores the locks that the owner had before.
 func TestProgramGoneDuringTheCall(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, false), 0)
@@ -135,8 +135,8 @@ func TestProgramGoneDuringTheCall(t *testing.T) {
 	})
 }
 
-// After a lost reply LOCK is undone and UNLOCK repeated. A connection lost with a system error
-// counts as a lost reply too.
+// After a lost reply LOCK is undone, and UNLOCK is repeated. If a connection is lost with a system
+// error, the reply counts as lost too.
 func TestLostReplies(t *testing.T) {
 	for _, cause := range []error{errLost, &net.OpError{Op: "read", Err: syscall.ECONNRESET}} {
 		simulate(t, func(b *bench) {
@@ -197,7 +197,7 @@ func TestLostDowngrade(t *testing.T) {
 	})
 }
 
-// Statuses map to Linux's errors.
+// Each status is mapped to Linux's error.
 func TestErrors(t *testing.T) {
 	for st, want := range map[nlm4.Status]syscall.Errno{nlm4.Granted: 0, nlm4.Denied: syscall.EAGAIN, nlm4.DeniedNoLocks: syscall.ENOLCK,
 		nlm4.Deadlock: syscall.EDEADLK, nlm4.ROFS: syscall.EROFS, nlm4.StaleFH: syscall.ESTALE, nlm4.FBig: syscall.EOVERFLOW, nlm4.Failed: syscall.ENOLCK} {
@@ -219,7 +219,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// ReleaseHandle releases locks made through a closed file, and no others.
+// ReleaseHandle releases the locks made through a closed file, and no other locks.
 func TestHandlesReleaseRemainingLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 0, 1, true), 0)
@@ -234,7 +234,8 @@ func TestHandlesReleaseRemainingLocks(t *testing.T) {
 	})
 }
 
-// An expiring server accepts only the mount's own calls.
+// An expiring server accepts only the mount's own calls when the program's credentials have
+// expired.
 type expiring struct {
 	*model
 	expired atomic.Bool

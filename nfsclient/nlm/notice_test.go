@@ -1,4 +1,4 @@
-// SM_NOTIFY from servers with a living connection.
+// SM_NOTIFY from servers whose connection is alive.
 
 package nlm
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// tell simulates a received notice.
+// tell acts as if a notice had been received.
 func (b *bench) tell() {
 	select {
 	case b.notices.arrived <- struct{}{}:
@@ -22,7 +22,7 @@ func (b *bench) tell() {
 	}
 }
 
-// After a notice the mount reclaims locks lost by the server, at a bounded rate.
+// After a notice the mount reclaims the locks that the server has lost, at a bounded rate.
 func TestNoticeReclaims(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -40,7 +40,7 @@ func TestNoticeReclaims(t *testing.T) {
 			b.tell()
 			time.Sleep(checkEvery)
 		}
-		// Ten notices count, each for three locks, plus the connection probes.
+		// ten notices cause calls, each for three locks; the rest are probes of the connection
 		if n := b.m.count() - before; n > 10*(3+3*3)+10 {
 			b.Errorf("%d calls", n)
 		}
@@ -48,7 +48,8 @@ func TestNoticeReclaims(t *testing.T) {
 	})
 }
 
-// A wrong notice changes nothing. A lock that another client has now is lost, with one log line.
+// A false notice changes nothing. If another client holds one of the locks now, that lock is lost,
+// with one log line.
 func TestNoticeThatIsNotTrue(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -71,8 +72,8 @@ func TestNoticeThatIsNotTrue(t *testing.T) {
 	})
 }
 
-// Listening starts with the first lock and retries after a failure, until the end. Only the
-// server's notices count.
+// The mount listens from its first lock on, and retries after a failure, until it ends. Only
+// notices from the server count.
 func TestNoticesAreListenedForWithTheFirstLock(t *testing.T) {
 	simulate(t, func(b *bench) {
 		var mu sync.Mutex
@@ -110,7 +111,7 @@ func TestNoticesAreListenedForWithTheFirstLock(t *testing.T) {
 	})
 }
 
-// NOTIFY over TCP, from the server and from another host.
+// NOTIFY over TCP is accepted from the server, and ignored from another host.
 func TestNotify(t *testing.T) {
 	var mu sync.Mutex
 	from := false

@@ -19,12 +19,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A teller records the notices to servers.
+// A teller records the crash notices that mounts send to servers.
 type teller struct {
 	b   *bench
 	dir string
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	told  []record   // the notices' records, without Boot
 	peers []string   // the servers that received notices
 	early bool       // all notices came before any lock call
@@ -33,18 +33,18 @@ type teller struct {
 	hold  chan struct{} // not nil: a notice waits until hold is closed
 }
 
-// mount returns a mount in one boot of the machine.
+// mount returns a mount that is made in one boot of the machine.
 func (r *teller) mount(boot string) *Locks { return r.mountAt(boot, "server") }
 
-// mountAt is mount by one of the server's addresses.
+// mountAt is like mount, with one of the server's addresses.
 func (r *teller) mountAt(boot, address string) *Locks { return r.mountIn("net", boot, address) }
 
-// mountIn is mountAt in a network.
+// mountIn is like mountAt, in the network namespace net.
 func (r *teller) mountIn(net, boot, address string) *Locks {
 	return r.mountOf(net, boot, func() string { return address })
 }
 
-// mountOf is mountIn for a server with a changing address.
+// mountOf is like mountIn, for a server whose address changes.
 func (r *teller) mountOf(net, boot string, peer func() string) *Locks {
 	l := New(Options{Server: r.b.m, Name: "host", Log: r.b.log, Stable: &Stable{Dir: r.dir, Peer: peer, Boot: boot, Net: net,
 		Restarted: func(ctx context.Context, peer, name string, state int32) error {
@@ -68,7 +68,7 @@ func (r *teller) mountOf(net, boot string, peer func() string) *Locks {
 	return l
 }
 
-// crash ends a mount like the machine's crash.
+// crash ends a mount as a crash of the machine does.
 func (l *Locks) crash() {
 	l.end()
 	l.work.Wait()
@@ -88,7 +88,8 @@ func (r *teller) take(l *Locks, at uint64) {
 	r.b.want(l.Lock(context.Background(), nil, request(1, at, at, true)), 0)
 }
 
-// left fails the test unless the directory has want files besides the gate.
+// left fails the test unless the directory has want records. The gate, a file for locking, does not
+// count.
 func (r *teller) left(want int) {
 	r.b.Helper()
 	if n := len((&Stable{Dir: r.dir}).records()); n != want {
@@ -101,7 +102,7 @@ func simulateCrashes(t *testing.T, test func(r *teller)) {
 	simulate(t, func(b *bench) { test(&teller{b: b, dir: dir}) })
 }
 
-// The first mount of the next boot sends a crash notice once, with a growing number. The end of a
+// The first mount after a reboot sends a crash notice once, with a growing number. The end of a
 // process or of a mount sends none.
 func TestCrashNoticeIsSentOnce(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
@@ -176,8 +177,8 @@ func TestNoLockBeforeTheCrashNotice(t *testing.T) {
 	})
 }
 
-// Locks work without the notice, and the log has a line. A later mount retries if no other mount
-// has locks.
+// If the notice fails, locks work without it, and the log has a line. A later mount retries if no
+// other mount has locks.
 func TestServerWithoutCrashNotice(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mount("1")
@@ -242,8 +243,8 @@ func TestServerWithSeveralAddresses(t *testing.T) {
 	})
 }
 
-// A silent address is notified when no mount has locks any more, not while one has locks through
-// another address.
+// An address that did not answer is notified once no mount has locks any more, not while a mount
+// has locks through another address.
 func TestAddressThatDidNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		for i, address := range []string{"one", "two"} {
@@ -275,7 +276,7 @@ func TestAddressThatDidNotAnswer(t *testing.T) {
 	})
 }
 
-// Mounts in other networks have no locks that the server would free.
+// Mounts in other networks have no locks that a notice from this network would free.
 func TestMountsOfOtherNetworks(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		l := r.mountAt("1", "one")
@@ -290,7 +291,7 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 			}
 			next.Close(context.Background())
 		}
-		third := r.mountAt("2", "two") // the other network's mount has its file
+		third := r.mountAt("2", "two") // adds its network to the file of the other network's mount
 		r.take(third, 2)
 		if !third.sharesNet(other.records[0].Name()) || !other.sharesNet(other.records[0].Name()) {
 			r.b.Error("a file does not say that mounts of both networks have it")
@@ -300,7 +301,8 @@ func TestMountsOfOtherNetworks(t *testing.T) {
 	})
 }
 
-// A partly written record belongs to a mount without locks. Locks work without a directory.
+// A record that was written only in part belongs to a mount without locks. Without a directory for
+// records, locks still work.
 func TestRecordThatWasNotWritten(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
@@ -336,7 +338,7 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 		r.left(1)
 		be("b")
 		r.b.m.move()
-		time.Sleep(2 * probeEvery) // no program takes a lock: the mount takes existing locks again
+		time.Sleep(2 * probeEvery) // time to take existing locks again; no program takes a lock
 		r.left(2)
 		be("c")
 		r.b.m.move()
@@ -361,8 +363,8 @@ func TestServersOfAMountThatMoved(t *testing.T) {
 	})
 }
 
-// Mounts in many networks, as on a machine with many containers, are all in the file, and it is
-// read completely.
+// Mounts in many networks, as on a machine with many containers, are all in the file, and the whole
+// file is read.
 func TestMountsOfManyNetworks(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		stays := r.mount("1")
@@ -380,7 +382,8 @@ func TestMountsOfManyNetworks(t *testing.T) {
 	})
 }
 
-// Many silent servers delay the first lock for a constant time, the mount's own server included.
+// However many servers do not answer, they delay the first lock for the same time, even if the
+// mount's own server is among them.
 func TestServersThatDoNotAnswer(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		const servers = 3 * notifyAtOnce
@@ -423,7 +426,7 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 		l.Close(context.Background())
 		r.left(servers)
 
-		// Otherwise silent servers would hide the later ones forever.
+		// a second mount must reach the later servers, which silent ones would otherwise hide
 		l = mount()
 		r.take(l, servers)
 		l.Close(context.Background())

@@ -1,4 +1,4 @@
-// A record file during a change.
+// A record file while it is changed.
 
 package nlm
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// While there are locks a crash during a change loses no earlier content. Additions after the
-// remains count.
+// A crash while a record is changed loses no earlier content, as long as there are locks. Additions
+// after incomplete ones count.
 func TestRecordIsOnlyAddedTo(t *testing.T) {
 	simulateCrashes(t, func(r *teller) {
 		path := filepath.Join(r.dir, "server-server")
@@ -53,7 +53,7 @@ func TestRecordIsOnlyAddedTo(t *testing.T) {
 			}
 			file.Close()
 		}
-		// A file system may report a size beyond the data on disk: the rest reads as zeros.
+		// a file system may report a size beyond the data on disk, where zeros are read
 		must.Succeed(r.b, os.WriteFile(path, append(slices.Clone(before), make([]byte, len(after)-len(before))...), 0o600))
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
 		must.Succeed(r.b, err)

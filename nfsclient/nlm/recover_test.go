@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// takeSome takes some locks for two owners.
+// takeSome takes some locks for two owners, and returns how the model shows them.
 func (b *bench) takeSome() string {
 	b.Helper()
 	b.want(b.lock(1, 0, 3, true), 0)
@@ -42,7 +42,7 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// Locks refused by the server are lost, with one log line, and forgotten.
+// Locks that the server refuses are lost, with one log line, and are forgotten.
 func TestReclaimTooLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()
@@ -61,8 +61,8 @@ func TestReclaimTooLate(t *testing.T) {
 	})
 }
 
-// Another server has none of the locks and no grace period. The mount takes free locks again, taken
-// locks are lost, and one log line reports each kind.
+// Another server has none of the locks and no grace period. The mount takes those locks again that
+// are free, and loses those that others hold. One log line reports each kind.
 func TestLocksMoveToAnotherServer(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -82,7 +82,7 @@ func TestLocksMoveToAnotherServer(t *testing.T) {
 			b.Errorf("logged %q", lines)
 		}
 		other.Close(context.Background())
-		// A restart of the new server is a restart and no failover.
+		// a restart of the new server counts as a restart, not as a failover
 		b.m.restart(0)
 		time.Sleep(2 * probeEvery)
 		b.held("")
@@ -90,7 +90,7 @@ func TestLocksMoveToAnotherServer(t *testing.T) {
 	})
 }
 
-// Locks on a file refused by the next server are lost without delaying a program.
+// If the next server refuses a file, the locks on it are lost without delaying a program.
 func TestFileThatTheNextServerRefuses(t *testing.T) {
 	for _, st := range []nlm4.Status{nlm4.StaleFH, nlm4.Failed, nlm4.ROFS, nlm4.FBig, nlm4.DeniedNoLocks} {
 		simulate(t, func(b *bench) {
@@ -113,7 +113,8 @@ func TestFileThatTheNextServerRefuses(t *testing.T) {
 	}
 }
 
-// A failover before the first lock does not count: locks refused after a restart are lost.
+// A failover before the first lock does not count as one: locks refused after a later restart are
+// lost.
 func TestRestartOfTheServerMovedTo(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.m.move()
@@ -127,7 +128,7 @@ func TestRestartOfTheServerMovedTo(t *testing.T) {
 	})
 }
 
-// The previous server's locks on shared files may last a moment longer: the mount retries.
+// The previous server's locks on shared files may last a moment longer, so the mount retries.
 func TestDeadServerLetsGoLate(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -175,8 +176,8 @@ func TestHolderReleasesBetweenTwoTests(t *testing.T) {
 	})
 }
 
-// Without a restart the server names the holders. Linux's server omits the object and returns its
-// own thread's number as svid.
+// If the server did not restart, it names the holders in its replies. Linux's server omits their
+// object, and returns the number of one of its threads as svid.
 func TestLostConnectionLosesNoLocks(t *testing.T) {
 	simulate(t, func(b *bench) {
 		all := b.takeSome()
@@ -195,7 +196,7 @@ func TestLostConnectionLosesNoLocks(t *testing.T) {
 	})
 }
 
-// The first connection is no restart: nothing is reclaimed or asked.
+// The first connection does not count as a restart: no lock is reclaimed or tested.
 func TestFirstConnectionIsNoRestart(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.m.set(func() {
@@ -213,8 +214,8 @@ func TestFirstConnectionIsNoRestart(t *testing.T) {
 	})
 }
 
-// An UNLOCK that waits for the end of the grace period delays no other owner's reclaim, before or
-// after it.
+// While an UNLOCK waits for the end of the grace period, other owners' locks are still reclaimed,
+// before and after it.
 func TestUnlockDuringGrace(t *testing.T) {
 	for owner, left := range map[uint64]string{1: "------1111", 2: "xxxx--11"} {
 		simulate(t, func(b *bench) {
@@ -250,7 +251,7 @@ func TestUnlockOfAPartDuringGrace(t *testing.T) {
 	})
 }
 
-// Close does not wait for a silent server longer than its context.
+// Close waits for a silent server no longer than its context.
 func TestSilentServerAtTheEnd(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.takeSome()

@@ -1,5 +1,5 @@
-// A lock manager for the tests: locks byte by byte, restarts, grace periods, hanging and lost
-// calls.
+// A lock manager for the tests: locks for each byte, restarts, grace periods, and calls that hang
+// or get lost.
 
 package nlm
 
@@ -23,7 +23,7 @@ import (
 // bytesOfFile is the number of lockable bytes in the model's file.
 const bytesOfFile = 24
 
-// A modelOwner is a caller of the model: its object and svid.
+// A modelOwner identifies a caller of the model, by object and svid.
 type modelOwner struct {
 	object string
 	svid   int32
@@ -31,22 +31,22 @@ type modelOwner struct {
 
 // A model is a Server with one file.
 type model struct {
-	mu       sync.Mutex // guards all
+	mu       sync.Mutex // guards all fields
 	bytes    [bytesOfFile]map[modelOwner]bool
 	connects uint64
 	moves    uint64
 	graceEnd time.Time
-	noObject bool // like Linux's server: holders are returned without the object
+	noObject bool // as in Linux's server, holders are returned without the object
 	noSvid   bool // holders are returned with another svid
 	calls    int
-	before   func(proc uint32) error // with mu held; an error replaces the call
-	after    func(proc uint32) error // replaces the reply
+	before   func(proc uint32) error // called with mu held; an error replaces the call
+	after    func(proc uint32) error // an error replaces the reply
 	hang     chan struct{}           // not nil: calls wait until hang is closed
 
 	queue    []*nlm4.LockArgs // waiting requests, oldest first
 	granters []*Locks         // receivers of callbacks
 	deaf     bool             // callbacks get lost
-	refuse   nlm4.Status      // status for each LOCK, if not GRANTED
+	refuse   nlm4.Status      // status returned for each LOCK, unless it is GRANTED
 	deny     error            // error returned by Listen
 	listens  int
 	last     nlm4.Status // the result of the last callback
@@ -86,7 +86,7 @@ func (m *model) Moves() uint64 {
 	return m.moves
 }
 
-// move replaces the server by another one, without locks and without a grace period.
+// move replaces the server by another one, which has no locks and no grace period.
 func (m *model) move() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,15 +182,15 @@ func (m *model) answer(args xdr.Marshaler) xdr.Marshaler {
 	return nil
 }
 
-// queued returns a request's index in the queue, or less than 0.
+// queued returns a request's index in the queue, or a negative number.
 func (m *model) queued(l *nlm4.Lock, exclusive bool) int {
 	return slices.IndexFunc(m.queue, func(a *nlm4.LockArgs) bool {
 		return bytes.Equal(a.Lock.Owner, l.Owner) && a.Lock.Svid == l.Svid && a.Lock.Offset == l.Offset && a.Lock.Length == l.Length && a.Exclusive == exclusive
 	})
 }
 
-// grant grants free locks to queued requests, with callbacks like Linux's server: with another
-// cookie and the server's own name.
+// grant grants free locks to queued requests, with callbacks like Linux's server: with a cookie and
+// a caller name of its own.
 func (m *model) grant() {
 	for i := 0; i < len(m.queue); {
 		a := m.queue[i]
@@ -226,14 +226,15 @@ func (m *model) waits() int {
 	return len(m.queue)
 }
 
-// set changes the model under its lock, because the watch may call it at the same moment.
+// set changes the model under its lock, because the mount's watch may call the model at the same
+// moment.
 func (m *model) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// hangUp makes calls wait until the channel is closed.
+// hangUp makes calls wait until the returned channel is closed.
 func (m *model) hangUp() chan struct{} {
 	hang := make(chan struct{})
 	m.set(func() { m.hang = hang })
@@ -247,7 +248,7 @@ func (m *model) count() int {
 	return m.calls
 }
 
-// each calls do for each byte of a lock.
+// each calls do for each byte in a lock.
 func (m *model) each(l *nlm4.Lock, do func(held map[modelOwner]bool, o modelOwner)) {
 	for i := range m.bytes {
 		if at := uint64(i); at >= l.Offset && (l.Length == 0 || at-l.Offset < l.Length) {
@@ -273,8 +274,8 @@ func (m *model) conflict(l *nlm4.Lock, exclusive bool) (found *nlm4.Holder) {
 	return found
 }
 
-// picture shows the owner of each byte: "-" none, "x" an exclusive one, a digit the number of
-// shared ones.
+// picture shows the locks on each byte: "-" for none, "x" for an exclusive lock, a digit for the
+// number of shared locks.
 func (m *model) picture() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -291,17 +292,17 @@ func (m *model) picture() string {
 	return string(b)
 }
 
-// A bench is a mount's locks with a model.
+// A bench has a mount's locks and a model server.
 type bench struct {
 	*testing.T
 	*Locks
 	m *model
 
 	mu    sync.Mutex // guards the bench, not Locks
-	lines []string   // the log
+	lines []string   // lines of the log
 }
 
-// logged returns the log after all goroutines are waiting.
+// logged waits until all goroutines wait, and returns the log.
 func (b *bench) logged() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -317,7 +318,7 @@ var testFH = func() nfs3.FH {
 	return fh
 }()
 
-// simulate runs a test in a bubble; it must leave no goroutine.
+// simulate runs a test in a bubble, which must be left without goroutines.
 func simulate(t *testing.T, test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t, m: newModel()}
@@ -327,7 +328,7 @@ func simulate(t *testing.T, test func(b *bench)) {
 	})
 }
 
-// another returns the locks of one more mount.
+// another returns the locks of another mount.
 func (b *bench) another() *Locks {
 	return New(Options{Server: b.m, Name: "host", Log: b.log})
 }
@@ -338,7 +339,7 @@ func (b *bench) log(line string) {
 	b.lines = append(b.lines, line)
 }
 
-// called returns another mount that the server can call.
+// called returns the locks of another mount, which the server can call back.
 func (b *bench) called(o Options) *Locks {
 	var l *Locks
 	o.Server, o.Name = b.m, "host"
@@ -367,12 +368,12 @@ func (b *bench) lock(owner uint64, start, end uint64, exclusive bool) error {
 	return b.Lock(context.Background(), nil, request(owner, start, end, exclusive))
 }
 
-// begin starts a waiting Lock in the background.
+// begin starts a Lock that waits, in the background.
 func (b *bench) begin(ctx context.Context, stop <-chan struct{}, owner uint64, start, end uint64) <-chan error {
 	return waitFor(ctx, b.Locks, stop, request(owner, start, end, true))
 }
 
-// waitFor starts a mount's waiting Lock in the background.
+// waitFor starts a mount's Lock that waits, in the background.
 func waitFor(ctx context.Context, l *Locks, stop <-chan struct{}, q *Request) <-chan error {
 	q.Wait = true
 	ended := make(chan error, 1)
@@ -385,7 +386,7 @@ func (b *bench) unlock(owner uint64, start, end uint64) {
 	b.want(b.Unlock(context.Background(), testFH, Key{ID: owner}, start, end), 0)
 }
 
-// want fails the test unless got is the wanted error; 0: none.
+// want fails the test unless got is the error want, or nil if want is 0.
 func (b *bench) want(got error, want syscall.Errno) {
 	b.Helper()
 	if want == 0 {
@@ -399,7 +400,7 @@ func (b *bench) want(got error, want syscall.Errno) {
 	}
 }
 
-// held fails the test unless the server has these locks.
+// held fails the test unless the server's locks look like want.
 func (b *bench) held(want string) {
 	b.Helper()
 	for len(want) < bytesOfFile {

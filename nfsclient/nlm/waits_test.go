@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// A queue has a mount that the server can call, and one with the lock it waits for.
+// A queue has a mount that the server can call back, and another mount with the lock that the first
+// waits for.
 type queue struct {
 	*bench
 	l     *Locks
@@ -36,7 +37,7 @@ func simulateQueue(t *testing.T, test func(b queue)) {
 	})
 }
 
-// take and give lock and unlock for the other mount.
+// take locks and give unlocks, both for the other mount.
 func (b queue) take() {
 	b.Helper()
 	b.want(b.other.Lock(context.Background(), nil, request(9, 0, 9, true)), 0)
@@ -58,7 +59,7 @@ func (b queue) wait(ctx context.Context, stop <-chan struct{}) <-chan error {
 	return ended
 }
 
-// round makes one whole wait. It returns the time between the release and the lock.
+// round makes a whole wait, and returns the time between the release and the lock.
 func (b queue) round() time.Duration {
 	b.Helper()
 	ended := b.wait(context.Background(), nil)
@@ -87,8 +88,8 @@ func TestCallbackEndsTheWait(t *testing.T) {
 		ended := b.wait(context.Background(), nil)
 		before := b.m.count()
 		time.Sleep(time.Hour)
-		// Each of the two mounts probes the connection every ten seconds while a restart could take
-		// its locks.
+		// each of the two mounts also probes the connection every ten seconds while a restart could
+		// take its locks
 		if n := b.m.count() - before; n > 3600/30+2*3600/10+2 {
 			b.Errorf("%d calls in an hour", n)
 		}
@@ -107,7 +108,7 @@ func TestCallbackEndsTheWait(t *testing.T) {
 	})
 }
 
-// A lost callback costs one long pause. Until the next callback the mount polls again.
+// A lost callback costs one long pause. After it, the mount polls again until the next callback.
 func TestLostCallback(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -123,7 +124,7 @@ func TestLostCallback(t *testing.T) {
 	})
 }
 
-// makeRoom releases the blocking lock just before a CANCEL.
+// makeRoom releases the other mount's lock just before a CANCEL.
 func (b queue) makeRoom(proc uint32) error {
 	if proc == nlm4.ProcCancel {
 		b.m.each(&nlm4.Lock{}, func(held map[modelOwner]bool, _ modelOwner) {
@@ -134,8 +135,8 @@ func (b queue) makeRoom(proc uint32) error {
 	return nil
 }
 
-// An interrupted or killed wait leaves the queue. No owner has the lock afterwards, and earlier
-// locks stay.
+// A wait that is interrupted or killed leaves the queue. No owner has the lock afterwards, and
+// earlier locks stay.
 func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
 	for name, crosses := range map[string]bool{"in the queue": false, "granted meanwhile": true} {
 		for _, killed := range []bool{false, true} {
@@ -172,7 +173,7 @@ func TestGivenUpWaitLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// A request without a reply leaves the queue.
+// A request whose reply is lost leaves the queue.
 func TestReplyLostInTheQueue(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -198,7 +199,7 @@ func TestReplyLostInTheQueue(t *testing.T) {
 	})
 }
 
-// At unmount a waiting request leaves the queue: it is granted nothing afterwards.
+// At unmount a waiting request leaves the queue, and gets no lock afterwards.
 func TestUnmountLeavesTheQueue(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		l := b.called(Options{})
@@ -215,7 +216,7 @@ func TestUnmountLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// After a server restart the queue is gone, and its waiters ask again.
+// A server restart empties the queue, and its waiters request their locks again.
 func TestServerRestartsWhileOneWaits(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.hear()
@@ -235,8 +236,8 @@ func TestServerRestartsWhileOneWaits(t *testing.T) {
 	})
 }
 
-// If another program listens, requests stay out of the queue, because a granted lock would go
-// unnoticed. Listening is retried after a time.
+// If another program listens on the port, requests stay out of the queue, because the mount would
+// not notice a granted lock. Listening is retried after a time.
 func TestNoQueueWithoutListener(t *testing.T) {
 	simulateQueue(t, func(b queue) {
 		b.m.set(func() { b.m.deny = errors.New("the kernel's") })
@@ -259,14 +260,14 @@ func TestNoQueueWithoutListener(t *testing.T) {
 	})
 }
 
-// After the process is killed, the next mount removes its request from the queue.
+// After a process is killed, the next mount removes the killed mount's request from the queue.
 func TestKilledInTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	simulateQueue(t, func(b queue) {
 		killed := b.called(Options{Dir: dir, Source: "a:/x"})
 		ended := waitFor(context.Background(), killed, nil, request(5, 2, 5, true))
 		time.Sleep(time.Minute)
-		b.m.hangUp() // waiters cannot leave the queue
+		b.m.hangUp() // calls hang, so waiters cannot leave the queue
 		killed.kill()
 		killed.closing.Do(func() { close(killed.leaving) })
 		<-ended
@@ -284,8 +285,8 @@ func TestKilledInTheQueue(t *testing.T) {
 	})
 }
 
-// Callbacks for other owners are denied, so that the server grants the lock elsewhere. Callbacks
-// for held locks are not denied.
+// Callbacks for other owners get DENIED, so the server grants the lock elsewhere. Callbacks for
+// locks that are held do not get DENIED.
 func TestCallbacksThatAreNotOurs(t *testing.T) {
 	simulate(t, func(b *bench) {
 		b.want(b.lock(1, 2, 5, true), 0)
@@ -329,7 +330,7 @@ func (s *resultServer) NLM(_ context.Context, _ any, proc uint32, args xdr.Marsh
 	return nil
 }
 
-// caller returns a TCP client of a program.
+// caller returns a client over TCP for a program.
 func caller(t *testing.T, p *transport.Program) *transport.Client {
 	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -347,7 +348,7 @@ func caller(t *testing.T, p *transport.Program) *transport.Client {
 	return c
 }
 
-// GRANTED has a reply; GRANTED_MSG is answered by a call to the server.
+// GRANTED gets a reply; GRANTED_MSG is answered by a call to the server.
 func TestBothFormsOfGranted(t *testing.T) {
 	s := &resultServer{results: make(chan nlm4.Res, 1)}
 	l := New(Options{Server: s, Name: "host"})
@@ -375,7 +376,7 @@ type nothing struct{}
 
 func (nothing) DecodeXDR(*xdr.Decoder) {}
 
-// At the end of the mount or of its program a request enters no queue, because no callback would
+// When a mount or its program has ended, its request enters no queue, because no callback would
 // remove it.
 func TestNoLockCallAfterTheEnd(t *testing.T) {
 	simulateQueue(t, func(b queue) {
@@ -393,7 +394,7 @@ func TestNoLockCallAfterTheEnd(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		before := b.m.count()
-		for range 100 { // select takes one of two ready channels at random
+		for range 100 { // often, because select takes one of two ready channels at random
 			if err := asks(gone); !errors.Is(err, context.Canceled) {
 				b.Errorf("a program that has gone: %v", err)
 			}
@@ -410,7 +411,7 @@ func TestNoLockCallAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A late callback names a lock that LOCK has taken already. Since then one part was released and
+// A late callback names a lock that LOCK has already taken. Since then one part was released, and
 // another became shared. The mount must not answer DENIED, because the server releases denied
 // locks.
 func TestLateCallback(t *testing.T) {
@@ -418,7 +419,7 @@ func TestLateCallback(t *testing.T) {
 		b.want(b.lock(1, 2, 9, true), 0)
 		b.want(b.lock(1, 6, 7, false), 0)
 		b.unlock(1, 8, 9)
-		// Second: a server without the lock takes it before it calls.
+		// in the second round, the server does not have the lock, and takes it before it calls
 		for _, taken := range []bool{false, true} {
 			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 9, true})}
 			b.m.set(func() {
@@ -433,7 +434,7 @@ func TestLateCallback(t *testing.T) {
 			b.held("--xxxx11")
 			b.compare()
 		}
-		for range 2 { // calls do not pile up
+		for range 2 { // a second time, because calls must not pile up
 			hang := b.m.hangUp()
 			a := nlm4.TestArgs{Exclusive: true, Lock: b.wire(testFH, b.svid, span{2, 9, true})}
 			for b.granting(&a) != nlm4.DeniedGracePeriod {

@@ -79,7 +79,7 @@ func TestProgramOfGoNFSClient(t *testing.T) {
 	}
 }
 
-// program runs the usual operations in programs for go-nfs-client.
+// program makes the calls that programs for go-nfs-client usually make.
 func program(t *testing.T, v *vmware.Target) {
 	info, err := v.FSInfo()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tells reports whether Go's poller gets an event.
+// tells reports whether Go's poller gets an event from the device.
 func tells(t *testing.T, d *device) (yes bool) {
 	t.Helper()
 	err := d.conn.Control(func(ep uintptr) {
@@ -68,7 +68,7 @@ func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 			if !read() {
 				if tries == 1 {
 					go func() {
-						k.send(getattrMessage(2, 1)) // before the device is armed, or after
+						k.send(getattrMessage(2, 1)) // armed by now, or not
 						close(sent)
 					}()
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 // An arbitrary message breaks nothing. It gets one well-formed reply with its number, or none if
-// its operation has none.
+// its operation has no reply.
 func FuzzRequests(f *testing.F) {
 	for op := range uint32(54) {
 		f.Add(message(op, 9, 1, make([]byte, 64)...))
@@ -67,8 +67,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// waits reports whether a message is a SETLKW, which waits for its INTERRUPT, or an INTERRUPT of
-// itself, which gets no reply.
+// waits reports whether a message gets no reply by itself: a SETLKW, which waits for its INTERRUPT,
+// or an INTERRUPT that names itself.
 func waits(msg []byte) bool {
 	if len(msg) < interruptLen {
 		return false

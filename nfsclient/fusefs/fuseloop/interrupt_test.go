@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An INTERRUPT ends the request's wait, in either implementation, and gets no reply itself.
+// An INTERRUPT ends its request's wait, in either implementation, and gets no reply itself.
 func TestInterruptEndsTheWait(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -30,7 +30,7 @@ func TestInterruptEndsTheWait(t *testing.T) {
 	}
 }
 
-// An interrupted request does not affect later ones in the same memory.
+// An interrupted request does not affect later requests in the same memory.
 func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -49,8 +49,8 @@ func TestInterruptEndsOneWaitOnly(t *testing.T) {
 	}
 }
 
-// EAGAIN makes the kernel ask again: for a request not begun yet. The kernel drops it for an
-// answered request.
+// If the request has not begun yet, the reply EAGAIN makes the kernel send the INTERRUPT again. If
+// the request is already answered, the kernel drops the reply.
 func TestInterruptThatComesTooEarlyOrLate(t *testing.T) {
 	f := newTestFS()
 	k := start(t, f)
@@ -93,7 +93,7 @@ func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
 	k.serve()
 	k.send(readMessage(10, 1, 0, 4096))
 	k.send(interruptMessage(11, 10))
-	k.send(interruptMessage(12, 4711)) // answered after the previous one
+	k.send(interruptMessage(12, 4711)) // its reply shows that the INTERRUPT before is done
 	if out := k.next(); out.unique != 12 {
 		t.Fatalf("%+v", out)
 	}
@@ -103,7 +103,7 @@ func TestInterruptOfAReadThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// A short INTERRUPT names no request.
+// An INTERRUPT that is too short names no request.
 func TestInterruptThatIsCut(t *testing.T) {
 	k := start(t, newTestFS())
 	k.serve()
@@ -114,7 +114,7 @@ func TestInterruptThatIsCut(t *testing.T) {
 }
 
 // Linux may send an INTERRUPT twice, if the signal comes while the request is being read. The
-// second must not get EAGAIN: it would repeat as long as the request runs.
+// second must not get EAGAIN, because the kernel would repeat it as long as the request runs.
 func TestInterruptThatComesTwice(t *testing.T) {
 	f := newTestFS()
 	goOn := make(chan struct{})
@@ -126,7 +126,7 @@ func TestInterruptThatComesTwice(t *testing.T) {
 	for range 3 {
 		k.send(interruptMessage(11, 10))
 	}
-	k.send(interruptMessage(13, 4711)) // answered after the previous ones
+	k.send(interruptMessage(13, 4711)) // its reply shows that both INTERRUPTs are done
 	if out := k.next(); out.unique != 13 {
 		t.Errorf("%+v", out)
 	}

@@ -1,4 +1,4 @@
-// Requests run by the reader itself, and messages meanwhile.
+// Requests that the reader runs itself, and messages that arrive meanwhile.
 
 package fuseloop
 
@@ -52,7 +52,7 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 		}
 		k.ended()
 	}
-	k.send(lkwMessage(7)) // waits by nature: another reader takes later messages
+	k.send(lkwMessage(7)) // SETLKW always waits, so another reader takes later messages
 	must.Become(t, "the SETLKW at work", func() bool { return f.waiters() == 1 })
 	k.send(interruptMessage(8, 7))
 	if out := k.next(); out.unique != 7 {
@@ -70,8 +70,8 @@ func TestReaderRunsRequestsThatAreAlone(t *testing.T) {
 	}
 }
 
-// Messages without a waiting program do not count as another program: the reader still runs its
-// calls.
+// Messages for which no program waits do not count as another program's: the reader still runs the
+// program's calls.
 func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 	f := newTestFS()
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -113,7 +113,7 @@ func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 		for _, m := range c.messages {
 			k.send(m)
 		}
-		goOn <- struct{}{} // the reader finds all of them at once
+		goOn <- struct{}{} // only now does the reader find all messages
 		for range 1 + c.replies {
 			if out := k.next(); out.status != 0 {
 				t.Fatalf("%s: %+v", c.what, out)
@@ -133,7 +133,7 @@ func TestQueuedMessagesAreNoOtherProgram(t *testing.T) {
 }
 
 // A waiting request run by the reader delays others only for a moment, and can be interrupted.
-// Afterwards workers get all requests until enough came alone.
+// Afterwards workers get all requests until enough requests have come one at a time.
 func TestSlowRequestOfTheReader(t *testing.T) {
 	f := newTestFS()
 	f.interruptible()
@@ -182,7 +182,8 @@ func TestEndWhileTheReaderRunsARequest(t *testing.T) {
 	k.cut()
 }
 
-// The reader runs requests that come one at a time, except after one that delayed another thread.
+// The reader runs requests that come one at a time, except after a request that delayed another
+// thread.
 func TestChoiceOfReaderOrWorker(t *testing.T) {
 	var g readerState
 	one := &request{}
@@ -225,7 +226,7 @@ func TestChoiceOfReaderOrWorker(t *testing.T) {
 	}
 }
 
-// Requests without a waiting program do not count as others; all else does.
+// Requests for which no program waits do not count as another program's; all other requests do.
 func TestRequestsOfOtherPrograms(t *testing.T) {
 	var f inflight
 	for _, c := range []struct {
@@ -244,7 +245,7 @@ func TestRequestsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// takesAgain makes the reader run requests again.
+// takesAgain makes the reader run requests again, and reports whether it does.
 func (g *readerState) takesAgain() bool {
 	for range lead.AloneMin {
 		g.shouldRun(&request{}, false)
@@ -252,7 +253,7 @@ func (g *readerState) takesAgain() bool {
 	return g.shouldRun(&request{}, false)
 }
 
-// A request of another thread that is ready after the reader's request had to wait.
+// If another thread's request is ready after the reader's own request, it had to wait.
 func TestRequestsOfTwoThreads(t *testing.T) {
 	k := start(t, newTestFS())
 	by := func(unique uint64, pid byte) []byte {

@@ -1,4 +1,4 @@
-// READ replies: data from any memory, and nothing else.
+// READ replies: their data may be in any memory, and contains nothing else.
 
 package fuseloop
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pieces result has its data in several slices of its own memory.
+// A pieces is a READ result with its data in several slices of its own memory.
 type pieces struct {
 	list   [][]byte
 	status fuse.Status

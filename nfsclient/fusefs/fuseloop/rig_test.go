@@ -20,7 +20,7 @@ import (
 // patience bounds waits for expected messages on slow machines.
 const patience = 2 * time.Minute
 
-// Numbers of fuse.h that go-fuse does not export.
+// Numbers from fuse.h that go-fuse does not export.
 const (
 	opGetattr = 3
 	opWrite   = 16
@@ -34,7 +34,7 @@ type kernel struct {
 	s      *Server
 }
 
-// testOptions returns a mount's options.
+// testOptions returns the options of a test's mount.
 func testOptions() *fuse.MountOptions {
 	return &fuse.MountOptions{MaxWrite: 1 << 20, MaxBackground: 16, Logger: log.New(io.Discard, "", 0)}
 }
@@ -54,7 +54,7 @@ func connect(t testing.TB) (*kernel, int) {
 	return k, pair[1]
 }
 
-// start returns a kernel after INIT with a Server for fs.
+// start returns a kernel that has exchanged INIT with a Server for fs.
 func start(t testing.TB, fs fuse.RawFileSystem) *kernel {
 	t.Helper()
 	k, fd := connect(t)
@@ -104,7 +104,7 @@ type out struct {
 	body           []byte
 }
 
-// next returns the next message to the kernel.
+// next returns the next reply or notice that the kernel receives.
 func (k *kernel) next() out {
 	k.t.Helper()
 	_ = k.socket.SetReadDeadline(time.Now().Add(patience))
@@ -120,7 +120,7 @@ func (k *kernel) next() out {
 	return o
 }
 
-// silent fails the test if there is a message. Its possible cause must have ended.
+// silent fails the test if there is a message. Requests that might cause one must have ended.
 func (k *kernel) silent() {
 	k.t.Helper()
 	_ = k.socket.SetReadDeadline(time.Now())
@@ -130,8 +130,8 @@ func (k *kernel) silent() {
 	}
 }
 
-// ended waits until answered requests are no longer entered, so that the test can reuse their
-// numbers. The kernel does not.
+// ended waits until the Server has removed answered requests from its table, so that the test can
+// reuse their numbers. The kernel reuses none.
 func (k *kernel) ended() {
 	k.t.Helper()
 	must.Become(k.t, "the end of the requests", func() bool {
@@ -141,7 +141,7 @@ func (k *kernel) ended() {
 	})
 }
 
-// message returns a request for a node with a body.
+// message returns a request for a node, with a body.
 func message(opcode uint32, unique, node uint64, body ...byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(inHeaderLen+len(body)))
 	b = binary.NativeEndian.AppendUint32(b, opcode)
@@ -151,7 +151,7 @@ func message(opcode uint32, unique, node uint64, body ...byte) []byte {
 	return append(b, body...)
 }
 
-// words encodes uint32 and uint64 like the kernel.
+// words encodes uint32 and uint64 values in the kernel's byte order.
 func words(list ...any) (b []byte) {
 	for _, w := range list {
 		switch w := w.(type) {
@@ -177,7 +177,7 @@ func getattrMessage(unique, node uint64) []byte {
 	return message(opGetattr, unique, node, make([]byte, 16)...)
 }
 
-// lkwMessage waits for a lock.
+// lkwMessage returns a SETLKW, which waits for a lock.
 func lkwMessage(unique uint64) []byte { return message(opSetlkw, unique, 2, make([]byte, 48)...) }
 
 func interruptMessage(unique, of uint64) []byte {
@@ -189,10 +189,10 @@ type testFS struct {
 	fuse.RawFileSystem
 	read func(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status)
 
-	write  func(p []byte) bool // reports whether the data is right; nil: any is
+	write  func(p []byte) bool // reports whether the data is right; nil: accepts any data
 	linger <-chan struct{}     // SETLKW ignores interruption until it is closed; nil: it does not
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	forgot  map[uint64]uint64
 	waiting int // requests that have begun to wait
 }
@@ -252,7 +252,7 @@ func (f *testFS) waiters() int {
 	return f.waiting
 }
 
-// interruptible makes READs wait for their interruption.
+// interruptible makes READs wait until they are interrupted.
 func (f *testFS) interruptible() {
 	f.read = func(cancel <-chan struct{}, _ *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 		f.wait(cancel)

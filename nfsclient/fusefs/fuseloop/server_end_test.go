@@ -14,8 +14,8 @@ import (
 // A connection that ends right after the last request causes no log line: the reader does not wait,
 // and the device reports the unmount.
 func TestEndBeforeTheWait(t *testing.T) {
-	// For a full pipe without a reader epoll reports the same as for a dead connection: an error,
-	// and nothing else.
+	// epoll reports the same for a full pipe without a reader as for a dead connection: only an
+	// error.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatalf("pipe: %v", err)

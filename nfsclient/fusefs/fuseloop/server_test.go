@@ -51,7 +51,7 @@ func TestInitThatFails(t *testing.T) {
 	}
 }
 
-// Any number of waiting requests delay none of the later ones.
+// However many requests wait, later requests are not delayed.
 func TestWaitingRequestsHoldNoneBack(t *testing.T) {
 	const waiting = 3 * idleMost
 	f := newTestFS()
@@ -94,7 +94,7 @@ func TestForgetHasNoReply(t *testing.T) {
 	}
 }
 
-// Concurrent WRITEs have their own data: a large one keeps the reader's buffer.
+// Concurrent WRITEs each have their own data: a large WRITE keeps the reader's buffer.
 func TestWritesHaveTheirData(t *testing.T) {
 	f := newTestFS()
 	sizes := []int{0, 1, 4096, smallBuffer - 80, smallBuffer - 79, smallBuffer, 100_000, 100_000, 5}
@@ -123,7 +123,8 @@ func TestWritesHaveTheirData(t *testing.T) {
 	}
 }
 
-// Replies of unbounded size fit, and requests with absurd sizes are refused.
+// READLINK replies, whose length requests do not give, fit, and requests with absurd sizes are
+// refused.
 func TestRoomOfReplies(t *testing.T) {
 	const opReadlink, opUnheardOf = 5, 4711
 	f := newTestFS()
@@ -186,7 +187,7 @@ func TestEndOfTheConnection(t *testing.T) {
 	}
 }
 
-// Errors of the device in place of a request, and their effects.
+// Errors that the device returns in place of a request, and their effects.
 func TestErrorsOfTheDevice(t *testing.T) {
 	for _, last := range []syscall.Errno{unix.ENODEV, unix.ECONNABORTED} {
 		k := start(t, newTestFS())

@@ -1,4 +1,4 @@
-// Spinning for requests: its length, and backing off.
+// Spinning for requests: how long, and when the reader backs off.
 
 package fuseloop
 
@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/internal/tally"
 )
 
-// The reader spins for a bounded time. Without input that is a miss, and a request in time ends the
-// row of misses.
+// The reader spins for a bounded time. A spin without input is a miss, and a request in time ends
+// the sequence of misses.
 func TestSpinningWithoutInput(t *testing.T) {
 	var l spinner
 	at := time.Now()
@@ -21,7 +21,7 @@ func TestSpinningWithoutInput(t *testing.T) {
 		if n != want {
 			t.Fatalf("miss %d: slept %d times at once before, want %d", i, n, want)
 		}
-		if i == 2 { // it finds a request, and spins again
+		if i == 2 { // here the reader finds a request, and spins again
 			l.end(at)
 			l.keepSpinning(at)
 		}
@@ -35,7 +35,7 @@ func TestSpinningWithoutInput(t *testing.T) {
 	}
 }
 
-// A request after a long preemption does not count as won by spinning.
+// A request that is found after a long preemption does not count as won by spinning.
 func TestPreemptedSpinning(t *testing.T) {
 	var l spinner
 	at := time.Now()
@@ -62,14 +62,14 @@ func TestReadyRequestsDoNotCount(t *testing.T) {
 	}
 }
 
-// A spin is won with a request, and lost without one or after a preemption. Waits without spinning
-// are passed.
+// A spin with a request is counted as won; one without, or after a preemption, as lost. Waits
+// without spinning are counted as passed.
 func TestSpinsAreCounted(t *testing.T) {
 	s := &Server{}
 	l, at := &s.reader.spin, time.Now()
 	l.keepSpinning(at)
 	l.end(at)
-	l.end(at) // without spinning
+	l.end(at) // this wait ends without spinning
 	l.keepSpinning(at)
 	l.end(at.Add(preemptedTime))
 	l.keepSpinning(at)

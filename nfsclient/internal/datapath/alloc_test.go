@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// null is a server that answers at once and does nothing.
+// A null is a server that answers at once and does nothing.
 type null struct{}
 
 func (null) Read(_ context.Context, _ nfs3.FH, _ Cred, p []byte, _ uint64) (int, bool, error) {
@@ -24,7 +24,7 @@ func (null) Write(_ context.Context, _ nfs3.FH, _ Cred, p []byte, _ uint64, how 
 
 func (null) Commit(context.Context, nfs3.FH, Cred) (nfs3.Verf, error) { return nfs3.Verf{}, nil }
 
-// steady has the steps of long-running use, each at an offset.
+// steady has the steps of long-running use; each step has an offset.
 var steady = map[string]struct {
 	size int
 	step func(h *Handle, p []byte, off int64) error
@@ -52,7 +52,7 @@ func readStep(h *Handle, p []byte, off int64) error {
 	return err
 }
 
-// bench returns a function for the next step, on an endless file.
+// bench returns a function that runs the next step, on an endless file.
 func bench(tb testing.TB, size int, step func(h *Handle, p []byte, off int64) error) func() {
 	e := New(Config{DirtyFile: 16 << 20}, null{})
 	f := e.File(handleOf(1))
@@ -77,7 +77,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for name, c := range steady {
 		next := bench(t, c.size, c.step)
 		steps := max(200, 256<<20/c.size/8)
-		for range steps { // until the pools are full
+		for range steps { // fills the pools
 			next()
 		}
 		if n := testing.AllocsPerRun(steps, next); n != 0 {

@@ -1,4 +1,4 @@
-// The queue for memory: order of service, and waiters that are passed over.
+// The queue for memory: its order, and when a later waiter may go first.
 
 package datapath
 

@@ -1,4 +1,4 @@
-// Write errors: the Handles that return one, and how often.
+// Write errors: which Handles return one, and how often.
 
 package datapath
 
@@ -57,7 +57,7 @@ func TestEachHandleReturnsAnErrorOnce(t *testing.T) {
 			f := e.File(handleOf(1))
 			a, b, c, d := f.Open(), f.Open(), f.Open(), f.Open()
 			m.failOnce(proc, syscall.EIO)
-			mustWrite(t, a, pattern(8192), 0) // two WRITEs, so that a COMMIT is needed
+			mustWrite(t, a, pattern(8192), 0) // takes two WRITEs, so a COMMIT is needed
 			if err := a.Sync(bg); err != syscall.EIO {
 				t.Errorf("%s: sync: %v", proc, err)
 			}
@@ -92,7 +92,7 @@ func TestEachHandleReturnsAnErrorOnce(t *testing.T) {
 	}
 }
 
-// Data that cannot be committed is dropped, and is not sent forever.
+// Data that cannot be committed is dropped, not sent again forever.
 func TestCommitThatFailsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -114,8 +114,8 @@ func TestCommitThatFailsForEver(t *testing.T) {
 	})
 }
 
-// The next Open returns an error from a time without Handles. If the File goes first, Config.Lost
-// receives it.
+// An error that occurs while no Handle is open is returned to the next Open's Handle. If the File
+// goes first, Config.Lost receives it.
 func TestErrorWaitsForTheNextOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -215,7 +215,7 @@ func TestDiscard(t *testing.T) {
 		h := f.Open()
 		m.fail = func(string, nfs3.FH, uint64, int) error { return syscall.ESTALE }
 		release := m.hang(handleOf(1))
-		mustWrite(t, h, pattern(4096+100), 0) // the first is in flight
+		mustWrite(t, h, pattern(4096+100), 0) // the first WRITE is in flight
 		f.Discard()
 		release()
 		time.Sleep(time.Minute)
@@ -233,8 +233,8 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// With occasional WRITE and COMMIT errors each Handle returns one error at most for each, and one
-// at least. Without errors all data is there.
+// With occasional errors of WRITE and COMMIT, each Handle returns at most one error for each, and
+// at least one in all. Without errors all data is there.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(seeds / 4) {
 		faults(t, seed)
@@ -264,7 +264,7 @@ func faults(t *testing.T, seed uint64) {
 		hs := []*Handle{f.Open(), f.Open(), f.Open()}
 		var all sync.WaitGroup
 		for i, h := range hs {
-			all.Go(func() { // each writes a third
+			all.Go(func() { // each Handle writes a third of the offsets
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
 				for range 60 {
 					off := int64(i + 3*r.IntN(2700))
@@ -287,7 +287,7 @@ func faults(t *testing.T, seed uint64) {
 				returned[i]++
 			}
 		}
-		for i, h := range hs { // errors found by another Handle's flush
+		for i, h := range hs { // Close returns an error that another Handle's flush has found
 			if h.Close() != nil {
 				returned[i]++
 			}

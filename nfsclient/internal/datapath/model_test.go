@@ -1,4 +1,4 @@
-// A server in memory: it delays, reorders, fails, restarts, and loses uncommitted data.
+// A model server in memory: it delays, reorders, fails, restarts, and loses uncommitted data.
 
 package datapath
 
@@ -25,7 +25,7 @@ type disk struct {
 type model struct {
 	t *testing.T
 
-	mu    sync.Mutex // guards all that follows
+	mu    sync.Mutex // guards the fields below
 	rand  *rand.Rand
 	disks map[nfs3.FH]*disk
 	verf  uint64
@@ -83,7 +83,7 @@ func (m *model) wait(ctx context.Context, fh nfs3.FH) error {
 	return ctx.Err()
 }
 
-// broken returns the test's error for a call.
+// broken returns the error that the test wants for a call, or nil.
 func (m *model) broken(proc string, fh nfs3.FH, off uint64, n int) error {
 	if m.fail == nil {
 		return nil
@@ -95,7 +95,7 @@ func (m *model) broken(proc string, fh nfs3.FH, off uint64, n int) error {
 	return err
 }
 
-// part returns how many of n bytes to handle.
+// part returns how many of n bytes a READ or WRITE handles.
 func (m *model) part(n int) int {
 	if m.short && n > 1 && m.rand.IntN(4) == 0 {
 		return 1 + m.rand.IntN(n-1)
@@ -124,7 +124,7 @@ func (m *model) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off u
 	return n, eof, m.wait(ctx, fh)
 }
 
-// put writes p into a file's content; it fills gaps with zeros.
+// put writes p into a file's content at off, fills a gap with zeros, and returns the content.
 func put(to []byte, p []byte, off int64) []byte {
 	if need := off + int64(len(p)); int64(len(to)) < need {
 		to = append(to, make([]byte, need-int64(len(to)))...)
@@ -204,7 +204,7 @@ func (m *model) Commit(ctx context.Context, fh nfs3.FH, cred Cred) (nfs3.Verf, e
 	return verf, m.wait(ctx, fh)
 }
 
-// truncate is the server's SETATTR of the size, stable at once.
+// truncate does what the server does for a SETATTR with a size; the size is stable at once.
 func (m *model) truncate(ctx context.Context, fh nfs3.FH, size int64) error {
 	if err := m.wait(ctx, fh); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (m *model) restart() {
 	}
 }
 
-// show replaces a file's content without copying it, for tests that do not write.
+// show sets a file's content without copying it, for tests that do not write.
 func (m *model) show(fh nfs3.FH, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,7 +248,7 @@ func (m *model) set(fh nfs3.FH, content []byte) {
 	d.now, d.stable = bytes.Clone(content), bytes.Clone(content)
 }
 
-// content returns the stable content.
+// content returns a file's stable content.
 func (m *model) content(fh nfs3.FH) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

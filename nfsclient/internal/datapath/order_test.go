@@ -1,4 +1,4 @@
-// The order of writes, size changes between them, and a concurrent Sync.
+// The order of writes, of size changes between them, and of a concurrent Sync.
 
 package datapath
 
@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A Write called during a size change comes after it, even if it waited for memory first.
+// A Write that is called during a size change takes effect after it, even if the Write first waited
+// for memory.
 func TestWritesWaitForTruncate(t *testing.T) {
 	for _, scarce := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -21,7 +22,7 @@ func TestWritesWaitForTruncate(t *testing.T) {
 			e, f, h := rig(t, m, Config{WriteSize: 4096, DirtyFile: 64 << 10, DirtyMount: 16 << 10})
 			release := func() {}
 			var others []*Handle
-			if scarce { // other files have all the memory
+			if scarce { // other files use all the memory
 				for i := range byte(8) {
 					r, was := m.hang(handleOf(2+i)), release
 					release = func() { was(); r() }
@@ -71,7 +72,7 @@ func TestWritesWaitForTruncate(t *testing.T) {
 	}
 }
 
-// Data that replaces unsent data inherits the callers waiting for it.
+// When data replaces unsent data, the callers that wait for the unsent data wait for the new data.
 func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -97,7 +98,7 @@ func TestOverwritingDataKeepsItsObligations(t *testing.T) {
 	})
 }
 
-// The server restarts within an extent that it accepts in parts. A Sync finds this even after the
+// The server restarts within an extent that it accepts in parts. A Sync reports this even after the
 // data was overwritten.
 func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 			return nil
 		}
 		mustWrite(t, h, bytes.Repeat([]byte{1}, 4096), 0)
-		synctest.Wait() // the first half is lost, and the reply for the second is awaited
+		synctest.Wait() // the first half is lost, and the second half's reply is held
 		done := make(chan error, 1)
 		go func() { done <- h.Sync(bg) }()
 		synctest.Wait()
@@ -153,7 +154,7 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 	})
 }
 
-// A halfModel accepts 2048 bytes at a time.
+// A halfModel accepts at most 2048 bytes in each WRITE.
 type halfModel struct{ *model }
 
 func (m *halfModel) Write(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, off uint64, how nfs3.StableHow) (int, nfs3.StableHow, nfs3.Verf, error) {
@@ -177,7 +178,7 @@ func TestLastWriteBeforeCommitIsUnstable(t *testing.T) {
 	})
 }
 
-// A READ answered before later written data is sent finds the end of the file too early.
+// A READ that was answered before written data is sent finds the end of the file too early.
 func TestEndBeforeWrittenData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -189,7 +190,7 @@ func TestEndBeforeWrittenData(t *testing.T) {
 		mustRead(t, h, content, 0, 4096)
 		mustRead(t, h, content, 4096, 4096)
 		mustRead(t, h, content, 8192, 4096)
-		synctest.Wait() // read ahead up to the server's end
+		synctest.Wait() // read-ahead has reached the server's end of file
 		if err := h.Sync(bg); err != nil {
 			t.Fatalf("sync: %v", err)
 		}
@@ -199,7 +200,8 @@ func TestEndBeforeWrittenData(t *testing.T) {
 	})
 }
 
-// If setting the size fails, written data beyond it stays, and WRITEs beyond it run first.
+// If setting the size fails, written data beyond the size stays. A size change is made only after
+// the WRITEs beyond its size.
 func TestTruncateThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)

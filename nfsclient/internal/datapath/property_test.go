@@ -1,4 +1,4 @@
-// Random operations by several users of one file, compared with an array of bytes.
+// Random operations by several users of one file, compared with a plain array of bytes.
 
 package datapath
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A world is one run: several actors share a file. Each byte belongs to one actor, its only writer,
-// so that actor knows the right content. The grain is small, so all actors' ranges share extents.
+// A world is one run: several actors share a file. Only one actor writes each byte, so this actor
+// knows the right content. The grain is small, so the actors' ranges share extents.
 type world struct {
 	t      *testing.T
 	m      *model
@@ -30,17 +30,17 @@ type world struct {
 
 	size shared // held exclusively during a size change
 
-	mu    sync.Mutex  // guards all that follows
+	mu    sync.Mutex  // guards the fields below
 	bytes []byte      // the expected content
-	last  []int       // for each byte, the number of its write
+	last  []int       // for each byte, the number of the write that it is from
 	count int         // number of writes
 	busy  [4][2]int64 // each actor's write in progress
 }
 
-// shared is a read-write lock. A bubble's time advances while goroutines wait for a channel, but
-// not for a sync.RWMutex.
+// shared is a read-write lock made of channels. Time in a bubble advances while goroutines wait for
+// a channel, but not while they wait for a sync.RWMutex.
 type shared struct {
-	tokens chan struct{} // one for each actor
+	tokens chan struct{} // one token for each actor
 	turn   chan struct{}
 }
 
@@ -65,7 +65,7 @@ func (s shared) Unlock() {
 	}
 }
 
-// own returns the actor's range at off, or the next one after it.
+// own returns the range at off that the actor writes, or the actor's next range after it.
 func (w *world) own(actor int, off int64) (int64, int64) {
 	g := off / w.grain
 	for g%int64(w.actors) != int64(actor) {
@@ -76,7 +76,8 @@ func (w *world) own(actor int, off int64) (int64, int64) {
 
 func (w *world) owner(off int64) int { return int(off / w.grain % int64(w.actors)) }
 
-// begin notes that a write begins: until the write is accepted the server may have old or new data.
+// begin records the start of a write: until the write is accepted, the server may have old or new
+// data.
 func (w *world) begin(actor, n int, off int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +170,8 @@ func (w *world) readAt(h *Handle, r *rand.Rand, actor int, off int64, size int) 
 	}
 }
 
-// sync syncs and checks the stable data: everything written before, unless overwritten since.
+// sync calls Sync and checks the stable data: it has everything written before, unless overwritten
+// since.
 func (w *world) sync(h *Handle) {
 	w.mu.Lock()
 	mark, before := w.count, bytes.Clone(w.bytes)
@@ -213,7 +215,7 @@ func (w *world) truncate(f *File, r *rand.Rand) {
 	w.bytes, w.last = w.bytes[:size], w.last[:size]
 }
 
-// act runs one actor.
+// act runs an actor's random steps.
 func (w *world) act(seed uint64, actor, steps int) {
 	r := rand.New(rand.NewPCG(seed, uint64(actor)+100))
 	f := w.e.File(w.fh)
@@ -268,7 +270,7 @@ func (w *world) act(seed uint64, actor, steps int) {
 	}
 }
 
-// run plays one seed. At its end all data must be stable and the engine empty.
+// run runs the actors with one seed. At the end all data must be stable and the engine empty.
 func run(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -330,7 +332,7 @@ func TestRandomOperations(t *testing.T) {
 		run(t, uint64(*oneSeed))
 		return
 	}
-	// Several bubbles at once: one alone mostly uses one CPU.
+	// several bubbles run at once, because one alone mostly uses one CPU
 	const bubbles = 4
 	for first := range uint64(bubbles) {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {

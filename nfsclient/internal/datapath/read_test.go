@@ -1,4 +1,4 @@
-// Read-ahead: for sequential readers only, how far, and its end.
+// Read-ahead: only for sequential readers, how far it goes, and its end.
 
 package datapath
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// mustRead reads and compares with the file's content.
+// mustRead reads n bytes and compares them with the file's content.
 func mustRead(t *testing.T, h *Handle, content []byte, off, n int) {
 	t.Helper()
 	v, err := h.View(bg, nil, make([]byte, n), int64(off))
@@ -34,7 +34,7 @@ func mustRead(t *testing.T, h *Handle, content []byte, off, n int) {
 
 const readSize = 64 << 10
 
-// readers are sequential ways through a file. swap exchanges neighbouring steps.
+// readers has ways to read a file sequentially. swap exchanges neighboring steps.
 var readers = map[string]struct{ step, handles, streams, swap int }{
 	"one":                        {readSize, 1, 1, 0},
 	"small steps":                {4000, 1, 1, 0},
@@ -156,8 +156,8 @@ func (m *lateModel) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, o
 	return n, eof, err
 }
 
-// A reader after a write or an invalidation never gets data of an earlier READ, whether its reply
-// came before or after.
+// After a write or an invalidation, a reader never gets data from an earlier READ, whether the
+// READ's reply came before or after.
 func TestStaleReadAheadIsNotDelivered(t *testing.T) {
 	for _, how := range []string{"write", "invalidate", "truncate"} {
 		for _, late := range []bool{false, true} {
@@ -215,8 +215,8 @@ func staleReadAhead(t *testing.T, how string, late bool) {
 	}
 }
 
-// An end of file found by a READ is void after the file has grown, whether its reply is in flight,
-// has arrived, or is empty.
+// When a file has grown, the end that a READ found is void, whether its reply is in flight, has
+// arrived, or is empty.
 func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 	const size = 10000
 	for name, known := range map[string]int64{"short piece": size + 1, "empty piece": 12288 + 100} {
@@ -229,7 +229,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 					content = pattern(12288)
 				}
 				m.set(handleOf(1), content)
-				f.SetSize(known) // slightly wrong, so that reading finds the end
+				f.SetSize(known) // slightly wrong, so reading has to find the end
 				release := func() {}
 				if hung {
 					release = m.hang(handleOf(1))
@@ -238,7 +238,7 @@ func TestEndIsForgottenWhenTheFileGrows(t *testing.T) {
 					mustRead(t, h, content, 0, 4096)
 				}
 				synctest.Wait()
-				if hung { // the READ has run, and only its reply waits
+				if hung { // the READ has run, and its reply waits
 					m.mu.Lock()
 					delete(m.hung, handleOf(1))
 					m.mu.Unlock()
@@ -331,8 +331,8 @@ func TestReadAheadIsForgotten(t *testing.T) {
 	}
 }
 
-// Readers of many files stay within the memory bound, even with more to read ahead, and get their
-// data.
+// Readers of many files stay within the memory bound, even if more could be read ahead, and get
+// their data.
 func TestReadMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -354,7 +354,7 @@ func TestReadMemoryIsBounded(t *testing.T) {
 				h := f.Open()
 				f.SetSize(1 << 20)
 				step := 64 << 10
-				// Some readers stop in the middle.
+				// some readers stop in the middle of the file
 				for off := 0; off < len(content)-int(i)<<14; off += step {
 					mustRead(t, h, content, off, step)
 				}
@@ -370,7 +370,7 @@ func TestReadMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// A waiting reader ends with its context, and holds nothing afterwards.
+// A reader's wait ends with its context, and the reader then holds no memory.
 func TestReadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -398,7 +398,7 @@ func TestReadContext(t *testing.T) {
 	})
 }
 
-// Nothing is read ahead beyond the known size, and a direct read uses no read-ahead.
+// Read-ahead stops at the known size, and a direct read does not use read-ahead.
 func TestReadAheadStaysInTheFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -462,7 +462,7 @@ func (m *placeModel) Read(ctx context.Context, fh nfs3.FH, cred Cred, p []byte, 
 	m.places[&p[0]] = true
 	m.mu.Unlock()
 	if off >= 64<<10 {
-		// Simulated time: the view of the short last piece comes before its reply.
+		// simulated time: the short last piece is viewed before its reply
 		time.Sleep(time.Second)
 	}
 	return m.model.Read(ctx, fh, cred, p, off)

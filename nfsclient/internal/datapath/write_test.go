@@ -1,4 +1,4 @@
-// Write-behind: merging, bounding, ordering and committing data.
+// Write-behind: how data is merged, bounded, ordered and committed.
 
 package datapath
 
@@ -40,7 +40,7 @@ func checkEmpty(t *testing.T, e *Engine) {
 	}
 }
 
-// Small writes in any order leave as full WRITEs.
+// Small writes in any order are sent as full WRITEs.
 func TestSmallWritesAreGathered(t *testing.T) {
 	const size, step, wsize = 256 << 10, 4 << 10, 64 << 10
 	content := pattern(size)
@@ -118,7 +118,7 @@ func TestManyWritesAtOnce(t *testing.T) {
 	})
 }
 
-// Data with different credentials travels in different WRITEs.
+// Data written with different credentials is sent in different WRITEs.
 func TestCredsAreNotMixed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &credModel{model: newModel(t, 1), by: map[uint64]Cred{}}
@@ -209,7 +209,7 @@ func TestBoundsAreKept(t *testing.T) {
 }
 
 // Files without answers to their WRITEs do not stop other writers, although they take their full
-// share. Writers waiting in these Files return when their context ends.
+// share. Writers that wait in these Files return when their context ends.
 func TestStuckFilesDoNotStarveOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -258,7 +258,7 @@ func TestStuckFilesDoNotStarveOthers(t *testing.T) {
 		if err := e.Sync(bg); err != nil {
 			t.Errorf("sync: %v", err)
 		}
-		for i := range byte(3) { // the context has ended the wait, not the data
+		for i := range byte(3) { // the context has ended the writers' wait, but the data stays
 			got := m.content(handleOf(10 + i))
 			if len(got) == 0 || !bytes.Equal(got, content[:len(got)]) {
 				t.Errorf("%d bytes of a file that was stuck", len(got))
@@ -271,7 +271,8 @@ func TestStuckFilesDoNotStarveOthers(t *testing.T) {
 	})
 }
 
-// Idle files return memory at once if others need it: unsent data, and uncommitted data.
+// Idle files release memory at once if other files need it, whether their data is unsent or
+// uncommitted.
 func TestIdleFilesGiveMemoryBack(t *testing.T) {
 	for _, size := range []int{4096, 4000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -317,8 +318,8 @@ func TestSyncMode(t *testing.T) {
 	})
 }
 
-// A Sync makes data stable that was overwritten meanwhile, has no extent left, and was lost by the
-// server.
+// A Sync makes data stable although it was overwritten meanwhile, has no extent left, and was lost
+// by the server.
 func TestSyncCoversOverwrittenData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -328,7 +329,7 @@ func TestSyncCoversOverwrittenData(t *testing.T) {
 		synctest.Wait() // both WRITEs are answered
 		release := m.hang(handleOf(1))
 		done := make(chan error, 1)
-		go func() { done <- h.Sync(bg) }() // its COMMIT waits
+		go func() { done <- h.Sync(bg) }() // the COMMIT of this Sync waits
 		synctest.Wait()
 		mustWrite(t, h, newer[:100], 0)
 		mustWrite(t, h, newer[:100], 4096)
@@ -346,7 +347,8 @@ func TestSyncCoversOverwrittenData(t *testing.T) {
 	})
 }
 
-// A Sync waits for overwritten data with its WRITE in flight, and for data held up by a truncation.
+// A Sync waits for overwritten data whose WRITE is in flight, and for data that a truncation
+// delays.
 func TestSyncWaitsForWritesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
@@ -441,7 +443,7 @@ func TestOldDataIsSent(t *testing.T) {
 	})
 }
 
-// A long write releases memory of sent data in between, with few COMMITs.
+// A long write releases the memory of sent data in between, with few COMMITs.
 func TestLongWriteCommitsNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t, 1)
