@@ -158,7 +158,7 @@ func TestObjectStorageAwayFromMounts(t *testing.T) {
 	}
 }
 
-// told waits for n results of a worker, and compares the last with want.
+// told checks the last of n results of a worker, after waiting for it.
 func told(t *testing.T, w *worker, n int, want string) {
 	t.Helper()
 	w.await(n)

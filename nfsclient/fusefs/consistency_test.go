@@ -1,4 +1,4 @@
-// What two clients see of each other's changes, and how a client caches its own.
+// Changes by one client as another client sees them, and a client's cache of its own changes.
 
 package fusefs_test
 

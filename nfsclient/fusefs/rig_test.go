@@ -34,7 +34,7 @@ import (
 // another process, because a process that uses its own mount might not be killable.
 const childEnv = "NFSRDMA_FUSEFS_TEST"
 
-// A description tells the child what to export and mount.
+// A description states which directory the child exports and how it mounts that directory.
 type description struct {
 	Export string // the exported directory
 	Dir    string // the mount point

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nsm"
 )
 
-// tell acts as if a notice had been received.
+// tell simulates the arrival of a notice.
 func (b *bench) tell() {
 	select {
 	case b.notices.arrived <- struct{}{}:

@@ -185,7 +185,7 @@ func TestForeignDirectory(t *testing.T) {
 }
 
 // A peer that waits for the end gets an answer to each of its requests. While the kernel still has
-// the mount, the answer says whether all data is written, and which data was lost. The end is
+// the mount, the answer reports whether all data is written, and which data was lost. The end is
 // reported as soon as it is known, even if a request is still running.
 func TestHeld(t *testing.T) {
 	type answer struct {

@@ -48,7 +48,7 @@ type peer struct {
 	dir string
 }
 
-// start mounts a file of zeros if what is a number, and otherwise the directory named what.
+// start mounts the directory named what, or a file of zeros if its argument is a number.
 func start(t *testing.T, what string) *peer {
 	t.Helper()
 	machine.NeedRoot(t, "mounts: needs root")

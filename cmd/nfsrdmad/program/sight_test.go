@@ -1,5 +1,5 @@
-// What a running server shows through its control socket: clients over all transports, locks,
-// exports, and drain.
+// A running server as its control socket shows it: clients over all transports, locks, exports, and
+// drain.
 
 package program
 

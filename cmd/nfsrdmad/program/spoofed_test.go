@@ -27,8 +27,8 @@ const (
 	rootsPort   = 700
 )
 
-// A forger simulates a network behind a local device: it sends datagrams with any source address,
-// and sees the replies.
+// A forger simulates a network that is reached through a local device: it sends datagrams with any
+// source address, and sees the replies.
 type forger struct {
 	t   *testing.T
 	tun int
