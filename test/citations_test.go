@@ -26,7 +26,7 @@ func TestCitations(t *testing.T) {
 	found := 0
 	eachFile(t, func(path string, src []byte) {
 		if path == "test/citations_test.go" || path == "test/conformance/conformance_test.go" {
-			// ids of no requirement
+			// these files have invented ids
 			return
 		}
 		text := goesOn.ReplaceAllString(claimedIDs.ReplaceAllString(string(src), ""), " ")

@@ -172,7 +172,7 @@ func TestCommentShare(t *testing.T) {
 	}
 }
 
-// The checker finds the faults that it is for, and no others.
+// TestCommentsAreChecked: the checker finds its faults, and no others.
 func TestCommentsAreChecked(t *testing.T) {
 	for text, want := range map[string]int{
 		"A request has one owner.":                       0,

@@ -1,4 +1,4 @@
-// The arrows of the house: which package may know which.
+// The arrows between packages: the imports that each package may have.
 
 // Package test holds the suites that look at the module as a whole.
 package test

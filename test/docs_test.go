@@ -30,7 +30,8 @@ func documents(t *testing.T) []string {
 	return append(slices.Concat(docs, lab, made), "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "linux/README.md")
 }
 
-// The README's function is the example's, to the byte; that one is compiled and run.
+// TestReadmeFunction: the README's function is the example's, byte by byte. The example is compiled
+// and run.
 func TestReadmeFunction(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -96,7 +97,7 @@ func anchors(page []byte) map[string]bool {
 	return all
 }
 
-// A link to a place on a page, its own or another, finds a heading there.
+// TestAnchors: a link to a heading, on its own page or another, finds the heading there.
 func TestAnchors(t *testing.T) {
 	found := 0
 	for _, doc := range append(documents(t), "../CHANGELOG.md") {
@@ -122,7 +123,7 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// docs/README.md leads to every page.
+// TestEveryPageIsOnTheMap: docs/README.md links to every page.
 func TestEveryPageIsOnTheMap(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil || len(pages) < 20 {
@@ -139,7 +140,7 @@ func TestEveryPageIsOnTheMap(t *testing.T) {
 	}
 }
 
-// A row of docs/tuning-internals.md names files, and constants of the first that is of Go.
+// A row of docs/tuning-internals.md names files, and constants in the first of its Go files.
 var (
 	inCode   = regexp.MustCompile("`([^`]+)`")
 	goSource = regexp.MustCompile(`^[a-z0-9_/]+\.go$`)

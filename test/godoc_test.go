@@ -104,7 +104,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// The comparison finds its faults.
+// TestShownCodeIsCompared: occurs finds lines that are missing or out of order.
 func TestShownCodeIsCompared(t *testing.T) {
 	source := "func Example() {\n\ta := 1\n\tb := 2\n\tuse(a, b)\n}\n"
 	for _, c := range []struct{ code, missing string }{

@@ -59,9 +59,9 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// A file opens with a sentence about its content, and an empty line. A build constraint may stand
-// before, more prose may follow after a bare "//", and a package's or command's own doc may take
-// the sentence's place.
+// TestOpenings: a file opens with a sentence about its content, and an empty line. A build
+// constraint may stand before it, and more prose may follow after a bare "//". The doc of a package
+// or command may take the sentence's place.
 func TestOpenings(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
 		lines := strings.Split(string(src), "\n")
@@ -138,7 +138,7 @@ func TestCommentWidth(t *testing.T) {
 	})
 }
 
-// Nothing is left for later.
+// TestFinished: no file has a mark for unfinished work.
 func TestFinished(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
 		for _, mark := range []string{"TO" + "DO", "FIX" + "ME", "panic(\"st" + "ub"} {
@@ -260,7 +260,7 @@ func TestServerMessagesNameTheField(t *testing.T) {
 	}
 }
 
-// The patterns find their words, and nothing else.
+// TestWordsAreFound: the patterns find their words, and nothing else.
 func TestWordsAreFound(t *testing.T) {
 	for line, want := range map[string]int{
 		"// n oc" + "tets of it": 1, "func jud" + "ge() {": 1, "x.wasJud" + "ged": 1, "the oc" + "tetCount": 1, "// It hang" + "s on y, and goes ho" + "me": 2,

@@ -1,4 +1,4 @@
-// Locks: a function that takes one gives it back.
+// Locks: a function that takes a lock releases it.
 
 package test
 
@@ -101,7 +101,8 @@ func lockCall(n ast.Node) (mu string, takes, ok bool) {
 	return "", false, false
 }
 
-// TestLockPassersAreFound: each kind of passing a lock on, and of keeping it.
+// TestLockPassersAreFound: each way of passing a lock on is found, and each way of keeping it is
+// not.
 func TestLockPassersAreFound(t *testing.T) {
 	for _, c := range []struct {
 		body   string

@@ -171,7 +171,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// The checker finds its faults, and nothing else.
+// TestProseIsChecked: the checker finds its faults, and nothing else.
 func TestProseIsChecked(t *testing.T) {
 	long := strings.Repeat("word ", maxSentence+1)
 	for text, want := range map[string]int{
@@ -192,7 +192,8 @@ func TestProseIsChecked(t *testing.T) {
 	}
 }
 
-// Every experiment has its four parts, once and in order, and appears in the index.
+// TestExperimentsHaveOneForm: every experiment has its four parts, once and in order, and appears
+// in the index.
 func TestExperimentsHaveOneForm(t *testing.T) {
 	pages, err := filepath.Glob("../" + experiments + "*.md")
 	if err != nil || len(pages) < 2 {

@@ -165,7 +165,7 @@ func (s *surface) checkFiles(l *listed, path string, names []string, imports typ
 	return p, nil
 }
 
-// mark notes the names that files use from other packages, and that examples use from their own.
+// mark records the names that files use from other packages, and that examples use from their own.
 func (s *surface) mark(path string, files []*ast.File, info *types.Info) {
 	own := strings.TrimSuffix(path, "_test")
 	var example bool

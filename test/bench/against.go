@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// otherEnv is in the measuring process's environment: the directory with the other commands.
+// otherEnv names the environment variable with the directory of the other commands. The measuring
+// process gets it.
 const otherEnv = "NFSRDMA_BENCH_OTHER"
 
 // otherCommands returns the directory with the commands to compare with: built from a revision, or

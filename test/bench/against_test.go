@@ -26,7 +26,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A ratio compares one round, and a side without a figure has none.
+// TestComparisonTable: a ratio compares figures from one round. A row is not measured if a side has
+// no figure.
 func TestComparisonTable(t *testing.T) {
 	chosen := []contest{
 		{"data", ", TCP", job{target: tcp, tests: "read,write", depth: 8}, false},
@@ -70,8 +71,8 @@ func TestComparisonTable(t *testing.T) {
 	}
 }
 
-// Every row in a contest has a figure and the CPU time on both ends, also from the JSON of
-// revisions that had microseconds.
+// TestContestsReadWhatIsMeasured: every row in a contest has a figure, and the CPU time on both
+// ends. Reports of older revisions, with JSON in microseconds, give them, too.
 func TestContestsReadWhatIsMeasured(t *testing.T) {
 	old := strings.NewReplacer(`"mean_seconds":0.`, `"avg_us":1.`, `"p50_seconds":0.`, `"p50_us":1.`, `"p99_seconds":0.`, `"p99_us":1.`)
 	for name, text := range map[string]string{"now": benchJSON, "before": old.Replace(benchJSON)} {
@@ -95,7 +96,7 @@ func TestContestsReadWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// testCompare compares our server with itself, and with commands that are not there.
+// testCompare compares our server with itself, and with a directory that lacks the commands.
 func testCompare(t *testing.T, b *bed) {
 	chosen := []contest{
 		{"data", ", TCP", job{target: tcp, tests: "read", depth: 2, size: 1 << 20}, false},
@@ -128,7 +129,7 @@ func testCompare(t *testing.T, b *bed) {
 	}
 }
 
-// A server of another revision gets the flags that its help has.
+// TestKnownFlags: a server of another revision gets only the flags in its help.
 func TestKnownFlags(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "nfsrdmad")
 	must.Succeed(t, os.WriteFile(program, []byte("#!/bin/sh\necho '  --crc MODE\n  --no-root-squash   keep\n  --max-conns-per-host N'\n"), 0o755))

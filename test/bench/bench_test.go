@@ -67,7 +67,7 @@ func TestCPUsAreParsed(t *testing.T) {
 	}
 }
 
-// The arguments for nfsrdma bench are the row's.
+// TestArguments: the arguments for nfsrdma bench follow from the job.
 func TestArguments(t *testing.T) {
 	b := &bed{base: "/b", config: config{duration: time.Second}, ours: &server{pid: 7, rdma: "127.0.0.1:1", tcp: "127.0.0.1:2", export: "/bench"}}
 	if _, err := b.args(job{target: ganesha}); !errors.Is(err, errNoGanesha) {
@@ -108,8 +108,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A run of some milliseconds measures our own server's rows, in a separate process, and leaves
-// nothing.
+// TestSmoke: a run for some milliseconds measures the rows of our own server, in a separate
+// process, and leaves no file behind.
 func TestSmoke(t *testing.T) {
 	dir := t.TempDir()
 	c := config{dir: dir, rounds: 1, duration: 5 * time.Millisecond}
@@ -203,7 +203,7 @@ func testLoads(t *testing.T, b *bed) {
 	}
 }
 
-// Without a compiler nothing is measured, and nothing is left.
+// TestBuildFails: without a working compiler newBed fails, and leaves no file behind.
 func TestBuildFails(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("GOFLAGS", "-no-such-flag")

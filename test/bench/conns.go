@@ -100,7 +100,8 @@ const (
 	idleAfter = 60 * time.Second
 )
 
-// measureIdle makes connections without traffic, once.
+// measureIdle makes idle connections, once. It measures their memory, and another client's reads
+// before and beside them.
 func (b *bed) measureIdle(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {

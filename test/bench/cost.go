@@ -26,7 +26,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// Each variant has a separate server and directory. "plain" has no rules, ACLs and locks, and
+// costVariants have a separate server and directory each. "plain" has no rules, ACLs and locks, and
 // "again" is the same: their difference is the noise of the measurement.
 var costVariants = []string{"plain", "again", "rules", "acls", "locks"}
 
@@ -311,9 +311,9 @@ func writeCost(rounds int, duration string, urls []string, out io.Writer) error 
 	return json.NewEncoder(out).Encode(r)
 }
 
-// cost measures all calls of all variants; urls name their files. The result has by call name, for
-// each slice, the rate per second of each variant. The variants' slices alternate in random order,
-// so that a slower machine affects all variants.
+// cost measures all calls of all variants; urls name their files. The result maps a call's name to
+// its slices. Each slice has each variant's rate per second. The variants' slices alternate in
+// random order, so that a slower machine affects all variants.
 func cost(rounds int, d time.Duration, urls []string) (map[string][][]float64, error) {
 	ends := make([]*costEnd, len(urls))
 	for i, url := range urls {

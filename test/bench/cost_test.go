@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// The file has as many rules as requested, and of those for the directory the last is ours.
+// TestCostRules: exportsOf writes as many rules as requested. Of those for the directory, only the
+// last admits our address.
 func TestCostRules(t *testing.T) {
 	f, err := exports.Parse("exports", []byte(exportsOf("/srv", costRules)))
 	if err != nil {
@@ -34,7 +35,7 @@ func TestCostRules(t *testing.T) {
 	}
 }
 
-// testCost measures all variants, each true to its name.
+// testCost measures all variants. Only "locks" has locks held in its file.
 func testCost(t *testing.T, b *bed) {
 	args := []string{"_cost", "2", (costSlices * time.Millisecond).String()}
 	for _, v := range costVariants {

@@ -93,8 +93,9 @@ func (d *direction) run() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("timer slack: %w", err)
 	}
-	// A network does not wait for the CPUs of its ends, least of all for a spinning end. A write
-	// includes the kernel's work for an arriving frame, which elsewhere is part of an interrupt.
+	// Real-time priority: a network does not wait for the CPUs of its ends, least of all for a
+	// spinning end. A write includes the kernel's work for an arriving frame, which elsewhere is
+	// part of an interrupt.
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: the forwarder competes with both ends for processors:", err)
 	}

@@ -1,4 +1,4 @@
-// The forwarder between sockets that keep frames apart as devices do.
+// Tests for the forwarder. Its devices are sockets that keep frames apart, like tap devices.
 
 package main
 
@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Frames come out in the order in which they went in, when they are due, and the queue has an end.
+// TestDelayQueue: frames leave in order, with their due times, and the queue's capacity is
+// frameQueue.
 func TestDelayQueue(t *testing.T) {
 	q := new(delayQueue)
 	for i := range frameQueue {
@@ -79,7 +80,8 @@ func sendFrames(fd, n int, start time.Time, held chan<- struct{}) error {
 	return nil
 }
 
-// receiveFrames returns the faults in the arriving frames.
+// receiveFrames receives n frames, and returns an error if one is lost, out of order, or earlier
+// than its delay.
 func receiveFrames(fd, n int, start time.Time, delay time.Duration) error {
 	p := make([]byte, 2*frameLimit)
 	for i := range n {
@@ -97,8 +99,8 @@ func receiveFrames(fd, n int, start time.Time, delay time.Duration) error {
 	return nil
 }
 
-// Frames that are sent as fast as possible both ways, to receivers that begin late, arrive all, in
-// their order, and none before its delay.
+// TestForwarderKeepsFramesAndDelay: frames are sent as fast as possible both ways, to receivers
+// that begin late. All arrive, in order, and none before its delay.
 func TestForwarderKeepsFramesAndDelay(t *testing.T) {
 	const n, delay = 2*frameQueue + 100, 200 * time.Microsecond
 	a, left := frameSockets(t)

@@ -117,7 +117,7 @@ func TestWorks(t *testing.T) {
 			t.Errorf("%s: %d names left, %v", c.kind, len(names), err)
 		}
 	}
-	for _, kind := range []string{"create", "list", "walk"} { // there is something, or too much
+	for _, kind := range []string{"create", "list", "walk"} { // 20 names, not 10 or none
 		if err := load([]string{"_work", kind, small, "10", "1"}, nil, io.Discard); err == nil {
 			t.Errorf("%s is content with another directory", kind)
 		}
@@ -131,7 +131,8 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestAgain: interrupted work is done once more, and its first attempt counts.
+// TestAgain: an interrupted call is repeated. The given error then means success, because the
+// interrupted attempt may have succeeded.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		answers []error
@@ -183,7 +184,8 @@ func testCalls(t *testing.T, b *bed) {
 	}
 }
 
-// TestJuiceRows: each key is of one row, and of the groups that are named only.
+// TestJuiceRows: each key has one row and begins with its group's name. The groups are measured
+// only if they are named.
 func TestJuiceRows(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range extraGroups {

@@ -1,5 +1,5 @@
-// The rows of the JuiceFS groups. They are measured only if they are named, because they take
-// minutes to compile.
+// The rows of the JuiceFS groups. They are measured only if they are named, because their programs
+// take minutes to compile.
 
 package main
 

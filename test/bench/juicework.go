@@ -137,9 +137,9 @@ func createFiles(dir string, n, threads int) (float64, error) {
 	})
 }
 
-// retryInterrupted repeats a system call that a signal has interrupted: Go's scheduler sends
-// signals, and JuiceFS's mount gives up a request if its caller gets a signal. done is the error if
-// the interrupted attempt had succeeded.
+// retryInterrupted repeats a system call interrupted by a signal. Go's scheduler sends signals, and
+// JuiceFS's mount gives up a request if its caller gets one. An interrupted attempt may have
+// succeeded; the next attempt then returns done.
 func retryInterrupted(do func() error, done error) error {
 	err := do()
 	for interrupted := false; ; err = do() {

@@ -17,11 +17,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// load runs "_conns N DURATION URL", which writes the bytes read by each of N connections; "_cold
-// DURATION URL", which writes the bytes read by a reader of small blocks; "_cost ROUNDS DURATION
-// URL…", which writes cost's result; "_work …", "_calls …", "_forward …" and "_sockets …" (see
-// there); or "_idle N URL", which makes N connections with one call each, writes the bytes of this
-// process's memory for them, and keeps them until in ends.
+// load runs the load generator named by args[0].
+//
+// "_conns N DURATION URL" writes the bytes read by each of N connections. "_cold DURATION URL"
+// writes the bytes read by a reader of small blocks. "_cost ROUNDS DURATION URL…" writes cost's
+// result. "_idle N URL" makes N connections with one call each, writes the memory in bytes for
+// them, and keeps them until in ends.
+//
+// "_work …", "_calls …", "_forward …" and "_sockets …" are described at their functions.
 func load(args []string, in io.Reader, out io.Writer) error {
 	switch args[0] {
 	case "_work":

@@ -20,7 +20,7 @@ const (
 	treeFiles = 100 // in each directory
 )
 
-// mountTests are the rows.
+// mountTests are the tests in the mount group, and the names of its rows.
 var mountTests = []string{"git status cold", "git status warm", "untar", "rm -r"}
 
 // program returns a test's command at the clients' end, and whether the mount must be new. kept is

@@ -27,8 +27,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A share compares measurements from the same round: here the machine is at half speed in the
-// second, did well for one side in the third, and had no time at all in the fourth.
+// TestShareIsThatOfRounds: a share compares figures from the same round. In the second round the
+// machine has half its speed, and in the third it favours a. In the fourth, b has no figure.
 func TestShareIsThatOfRounds(t *testing.T) {
 	s := samples{"a": {80, 40, 90, 5}, "b": {100, 50, 45, 0}, "none": nil}
 	if got, ok := s.share("a", "b"); got != 0.8 || !ok {
@@ -65,8 +65,8 @@ func TestStateOfABar(t *testing.T) {
 	}
 }
 
-// Every key that a row reads is one that its group can have written: a typing error would be a row
-// that is never measured.
+// TestRowsReadWhatIsMeasured: the group of a row can write each key read by the row. A misspelled
+// key would never have a figure.
 func TestRowsReadWhatIsMeasured(t *testing.T) {
 	s := make(samples)
 	var r report
@@ -95,7 +95,7 @@ func TestRowsReadWhatIsMeasured(t *testing.T) {
 	}
 	must.Succeed(t, s.addCold([]byte(coldJSON)), s.addFio([]byte(fioJSON)), s.addSockets([]byte(socketsJSON)))
 	for _, key := range []string{"idle/count", "idle/before", "idle/client", "idle/server", "idle/resident", "idle/after", "million/growth"} {
-		s.add(key, 1) // written where it is read from /proc
+		s.add(key, 1) // the measurement reads it from /proc
 	}
 	for i, g := range groups {
 		if g.name != groupNames()[i] {

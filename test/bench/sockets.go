@@ -64,7 +64,7 @@ func sockets(args []string, in io.Reader, out io.Writer) error {
 
 // serveSockets listens on host, once for each network.
 func serveSockets(host string) (m meeting, err error) {
-	port, release, err := machine.ReservePort() // not RoCE's own, which nfsrdmad may have
+	port, release, err := machine.ReservePort() // nfsrdmad may have RoCE's default port
 	if err != nil {
 		return m, err
 	}
@@ -97,8 +97,8 @@ func serveSockets(host string) (m meeting, err error) {
 	return m, nil
 }
 
-// serveSocket reads a stream to its end and answers with the number of bytes, or echoes pings, as
-// the first byte requests.
+// serveSocket serves the test named by the first byte. For 's' it reads a stream to its end and
+// writes the number of bytes. For 'p' it echoes pings.
 func serveSocket(c net.Conn) {
 	defer c.Close()
 	p := make([]byte, streamSize)
@@ -154,8 +154,8 @@ func (m meeting) measure(d time.Duration) (map[string]float64, error) {
 	return figures, nil
 }
 
-// streamFor writes for d, and returns MiB/s until the peer had read all. A first part of d brings
-// the connection to speed.
+// streamFor writes for d after a warm-up of d/5. It returns the rate in MiB/s, up to the time at
+// which the peer has read all bytes.
 func streamFor(c net.Conn, d time.Duration) (float64, error) {
 	p := make([]byte, streamSize)
 	if _, err := c.Write([]byte("s")); err != nil {

@@ -1,4 +1,4 @@
-// The ends of the group of sockets, in one process.
+// Tests for the sockets group, with both ends in one process.
 
 package main
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// Each row's figure is measured.
+// TestSockets: the client measures a figure for each row, and no other.
 func TestSockets(t *testing.T) {
 	m, err := serveSockets("127.0.0.1")
 	must.Succeed(t, err)

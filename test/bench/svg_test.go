@@ -1,4 +1,4 @@
-// Charts: one as it is drawn, byte by byte, and the ends of scales.
+// Tests for charts: one drawing, byte by byte, and the ends of scales.
 
 package main
 
@@ -56,7 +56,8 @@ func TestChartScale(t *testing.T) {
 	}
 }
 
-// Every graph has its own file and title, and each place is another job.
+// TestGraphsDiffer: each graph has a file name of its own, and a title. Each point of a sweep is a
+// different job.
 func TestGraphsDiffer(t *testing.T) {
 	names := map[string]bool{}
 	for _, w := range sweeps {

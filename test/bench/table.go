@@ -105,7 +105,7 @@ func system() string {
 	return fmt.Sprintf("%s, Linux %s, %s", model, strings.TrimSpace(string(kernel)), runtime.Version())
 }
 
-// line fills in a row.
+// line returns the table's line for a row.
 func (x row) line(group string, s samples) line {
 	l := line{Group: group, Name: x.name, Unit: x.unit, Against: x.what, Bar: x.bar, AtMost: x.atMost, Figure: median(s[x.value])}
 	if l.Server, l.Client = s.cpu(x); l.Server+l.Client > 0 {

@@ -1,4 +1,4 @@
-// The seeds that fuzz targets have from real traffic: one message of each shape.
+// Fuzz seeds from real traffic: one message of each shape.
 
 package capture
 
@@ -21,20 +21,20 @@ import (
 
 var update = flag.Bool("update", false, "write the seeds instead of comparing them")
 
-// Longer messages make poor seeds.
+// maxSeed is the maximum length of a seed, in bytes. Longer messages make poor seeds.
 const maxSeed = 2048
 
-// Which message the first byte of a seed picks in the fuzz targets of mpa and xdr.
+// A seed's first byte selects the kind of message in the fuzz targets of mpa and xdr.
 const (
 	seedRequest, seedReply, seedFPDU = 0, 1, 2
 
 	seedCallHeader, seedReplyHeader, seedAuthSys = 0, 1, 3
 )
 
-// A corpus is seeds by the path of their file below the module's root.
+// A corpus has seeds by file path below the module's root.
 type corpus map[string]string
 
-// add takes a seed in unless the target has one with that name.
+// add adds a seed unless it is too long, or the target already has a seed with this name.
 func (c corpus) add(target, name string, b []byte) {
 	path := filepath.Join(filepath.Dir(target), "testdata", "fuzz", filepath.Base(target), "capture-"+name)
 	if _, have := c[path]; have || len(b) > maxSeed {
@@ -94,7 +94,7 @@ func (c corpus) segments(t *testing.T, conv *Conversation) {
 	}
 }
 
-// fileName is s with nothing in it that a file's name should not have.
+// fileName returns s with hyphens in place of blanks and slashes.
 func fileName(s string) string {
 	b := []byte(s)
 	for i, o := range b {

@@ -29,7 +29,8 @@ func conversations(t *testing.T) []Conversation {
 	return all
 }
 
-// The first messages from the kernel's client and server.
+// TestStartup: the kernel's MPA Request and Reply have the expected options. CRC and markers are
+// off.
 func TestStartup(t *testing.T) {
 	for _, c := range conversations(t) {
 		request, reply, modes, err := c.Startup()
@@ -75,7 +76,8 @@ func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []by
 	return got, sent
 }
 
-// payload takes RDMAP headers apart and puts them together.
+// payload returns an FPDU's payload. The payload of a Read Request or a Terminate is parsed and
+// encoded again.
 func payload(t *testing.T, f FPDU) []byte {
 	t.Helper()
 	switch f.Op {
@@ -105,8 +107,8 @@ func TestReencodeStreams(t *testing.T) {
 	}
 }
 
-// The captures have every kind of message that NFS over RDMA uses; sequence numbers begin at 1 and
-// leave none out; each Read has its Response.
+// TestMessages: the captures have every kind of message used by NFS over RDMA. Sequence numbers
+// begin at 1 and have no gap. Each Read has its Response.
 func TestMessages(t *testing.T) {
 	kinds := map[rdmap.Opcode]int{}
 	for _, c := range conversations(t) {

@@ -26,7 +26,7 @@ type opaque struct{ b []byte }
 func (o *opaque) EncodeXDR(e *xdr.Encoder) { e.Raw(o.b) }
 func (o *opaque) DecodeXDR(d *xdr.Decoder) { o.b = d.Rest() }
 
-// procs makes arguments and results of each procedure of NFSv3.
+// procs has constructors for the arguments and results of each NFSv3 procedure.
 var procs = [nfs3.NumProcs]func() (args, res codec){
 	nfs3.ProcNull:        func() (codec, codec) { return new(opaque), new(opaque) },
 	nfs3.ProcGetattr:     func() (codec, codec) { return new(nfs3.GetattrArgs), new(nfs3.GetattrRes) },
@@ -59,7 +59,7 @@ func types(call *oncrpc.CallHeader) (args, res codec) {
 	return new(opaque), new(opaque)
 }
 
-// The private data of both kernels is RFC 8797's.
+// TestPrivateData: both kernels send the private data of RFC 8797, with buffers of 4096 bytes.
 func TestPrivateData(t *testing.T) {
 	for _, c := range conversations(t) {
 		request, reply, _, err := c.Startup()
@@ -78,8 +78,8 @@ func TestPrivateData(t *testing.T) {
 	}
 }
 
-// Every byte of every Send is accounted for by its transport header and the RPC
-// message after it, and every byte of every chunk by a message's items.
+// TestReencodeRPC: each byte of a Send belongs to its transport header or its RPC message. Each
+// byte of a chunk belongs to an item of a message.
 func TestReencodeRPC(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range conversations(t) {
@@ -109,7 +109,7 @@ func TestReencodeRPC(t *testing.T) {
 			}
 			reencodeMessage(t, c.Name, &r, head, body)
 		}
-		if len(calls) > 1 { // the last call may still be on its way
+		if len(calls) > 1 { // the last call may have no reply in the capture
 			t.Errorf("%s: %d calls without a reply", c.Name, len(calls))
 		}
 	}
@@ -133,8 +133,8 @@ func name(call *oncrpc.CallHeader) string {
 	return "another program"
 }
 
-// peekCall reads the header of a call to know the types of the rest. The body of
-// its AUTH_SYS credential is taken through its codec here.
+// peekCall decodes a call's header, and returns values of the types that follow. It also checks
+// that the AUTH_SYS credential, encoded again, has the same bytes.
 func peekCall(t *testing.T, r RPC, call *oncrpc.CallHeader) (args, res codec) {
 	t.Helper()
 	d := xdr.NewDecoder(r.Msg.Stream)
@@ -154,8 +154,8 @@ func peekCall(t *testing.T, r RPC, call *oncrpc.CallHeader) (args, res codec) {
 	return types(call)
 }
 
-// reencodeMessage decodes an RPC message, encodes the result, and wants the same bytes, wherever
-// each travelled.
+// reencodeMessage decodes an RPC message and encodes the result. It wants the same bytes, in the
+// stream and in the items.
 func reencodeMessage(t *testing.T, name string, r *RPC, head, body codec) {
 	t.Helper()
 	var d xdr.Decoder

@@ -36,7 +36,7 @@ func testNow() (sec int64, nsec int32, mono int64) {
 func testNano() int64 { return runtimeNano() + TestMono.Load() }
 `
 
-// clockSource is a file of both programs, which sets their clocks by a socket.
+// clockSource is a file added to both programs. It sets their clocks as requested through a socket.
 const clockSource = `package main
 
 import (
@@ -121,7 +121,7 @@ func buildWithClocks(dir string) error {
 	return nil
 }
 
-// A clock belongs to one program.
+// A clock sets the clocks of one process, through its socket.
 type clock struct{ socket string }
 
 func newClock(t *testing.T) clock {
@@ -133,7 +133,8 @@ func newClock(t *testing.T) clock {
 
 func (c clock) env() string { return "NFSRDMA_TEST_CLOCK=" + c.socket }
 
-// set puts the wall clock and the monotonic clock ahead of the machine's.
+// set sets the process's wall clock ahead of the machine's by wall, and its monotonic clock by
+// passed.
 func (c clock) set(t *testing.T, wall, passed time.Duration) {
 	t.Helper()
 	conn, err := net.Dial("unix", c.socket)

@@ -29,7 +29,7 @@ func (s *server) lock(fh nfs3.FH, caller string, svid int32) nlm4.Status {
 	return res.Status
 }
 
-// TestClockSetUnderServer: grace and the entries of the reply cache last as long as they should
+// TestClockSetUnderServer: the grace period, and entries in the reply cache, keep their durations
 // when the clock is set by an hour.
 func TestClockSetUnderServer(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
@@ -70,8 +70,8 @@ func TestClockSetUnderServer(t *testing.T) {
 	}
 }
 
-// TestClockSetUnderMount: cached attributes expire, locks are granted and files written when the
-// clock is set by an hour.
+// TestClockSetUnderMount: when the clock is set by an hour, cached attributes still expire, locks
+// are granted, and files are written.
 func TestClockSetUnderMount(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -1,5 +1,5 @@
-// Broken situations between two hosts, and the advice from nfsrdma doctor: the repair for each, and
-// nothing that is already so.
+// Broken situations between two hosts. nfsrdma doctor advises the repair for each, and no repair
+// already made.
 
 package changing
 
@@ -23,7 +23,7 @@ const (
 	clientAddr = "192.0.2.2"
 )
 
-// twoHosts makes the server's network "srv", and the way between.
+// twoHosts makes the server's network "srv", and a veth pair between it and this network.
 func twoHosts(t *testing.T) {
 	t.Helper()
 	sh(t, "sh", "-euc", `ip netns add srv
@@ -55,7 +55,7 @@ const ports = "tcp dport { 111, 2049, 20049 } "
 var rows = []struct {
 	name    string
 	options string                               // of the exports file; "": rw,insecure,no_root_squash for all
-	serve   []string                             // more arguments of the server; "-": none runs
+	serve   []string                             // more server arguments; "-": no server runs
 	broken  func(t *testing.T, dir string)       // nil: nothing more
 	args    []string                             // of doctor, before the server
 	as      string                               // user; "": root
@@ -117,8 +117,8 @@ var rows = []struct {
 	}, want: []string{"make room on the server"}, not: []string{"do not trust", "squash"}},
 }
 
-// TestDoctor: each broken situation has the advice that repairs it, and no advice that is already
-// followed or belongs to another situation.
+// TestDoctor: each broken situation gets the advice for its repair. It gets no advice already
+// followed, or meant for another situation.
 func TestDoctor(t *testing.T) {
 	if !machine.Apart(t, "nft", "setpriv") {
 		return

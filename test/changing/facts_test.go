@@ -21,7 +21,7 @@ type fact struct {
 	read        []string // the files that read it
 }
 
-// facts lists them all: TestFacts finds the files that read others.
+// facts lists all facts. TestFacts finds files that read a fact and are not listed.
 var facts = []fact{
 	{"an export's directory", "each second while it cannot be opened", "TestDirectoryAppears", nil},
 	{"the mount at an export's directory", "when the kernel reports changed mounts", "TestMountedOver",
@@ -74,7 +74,7 @@ var facts = []fact{
 	{"the kernel's read-ahead", "when a mount begins", "test/mount.TestFigures", []string{"nfsclient/fusefs/mount.go"}},
 }
 
-// TestFacts: each fact has a test, and the list has every file that reads one.
+// TestFacts: each fact has a test, and each file that reads a fact is listed.
 func TestFacts(t *testing.T) {
 	listed := map[string]bool{}
 	for _, f := range facts {

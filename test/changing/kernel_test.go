@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidEnv makes this process forbid a system call, then become another program.
+// forbidEnv names an environment variable with a rule for forbid. With it this process runs forbid,
+// and becomes another program.
 const forbidEnv = "NFSRDMA_TEST_FORBID"
 
 // forbid makes a system call, "number error", fail with that error in this process and its
@@ -30,7 +31,7 @@ func forbid(rule string, program []string) error {
 	}
 	const load, equal, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{
-		{Code: load, K: 0}, // the number
+		{Code: load, K: 0}, // load the system call's number
 		{Code: equal, K: nr, Jt: 0, Jf: 1},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | errno},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},

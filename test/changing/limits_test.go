@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit sets the limit of the server's descriptors, below its hard one.
+// limit sets the server's soft limit on descriptors to n.
 func (s *server) limit(n uint64) {
 	s.Helper()
 	var l unix.Rlimit
@@ -24,8 +24,8 @@ func (s *server) limit(n uint64) {
 	must.Succeed(s.T, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &l, nil))
 }
 
-// TestDescriptorLimitLowered: a server that cannot open anything more still answers its clients,
-// and accepts new ones when it can again.
+// TestDescriptorLimitLowered: a server without a free descriptor still answers its clients. It
+// accepts new clients after the limit is raised.
 func TestDescriptorLimitLowered(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("content"), 0o644))

@@ -1,5 +1,4 @@
-// The machine changes under a running server: the facts that the server reads, when it reads them
-// again, and the program to change.
+// The suite's programs and its server process: build them, start the server, and call it.
 
 // Package changing holds the suite in which the machine changes while a server runs.
 package changing
@@ -40,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the programs, unless the test runs in its own network, started by a test that has
-// made them.
+// build builds the programs. A test in a network of its own was started by another test, and uses
+// the programs already built for that test.
 func build(m *testing.M) (int, error) {
 	const env = "NFSRDMA_TEST_CHANGING"
 	dir := os.Getenv(env)
@@ -63,7 +62,8 @@ func build(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// patience ends a test that stands still. It is no measure: a busy machine takes its time.
+// patience limits each wait, so that a hung test ends. No test measures with it: a busy machine is
+// slow.
 const patience = 5 * time.Minute
 
 // A server is a process of nfsrdmad.
@@ -95,7 +95,8 @@ func (s *server) said() string {
 	return s.log.String()
 }
 
-// start runs a server of the arguments, with shell before it, until the test ends.
+// start runs a server with the arguments until the test ends. The shell commands run first, in the
+// process that becomes the server.
 func start(t *testing.T, shell, state string, args ...string) *server {
 	t.Helper()
 	port := fmt.Sprint(machine.Port(t))
@@ -148,7 +149,7 @@ func (s *server) reload() {
 	sh(s.T, program, "reload", "--control", filepath.Join(s.dir, "control"))
 }
 
-// mount returns an export by MNT.
+// mount mounts an export by the MOUNT protocol and returns it. The first call connects over TCP.
 func (s *server) mount(name string) (*nfsclient.FS, error) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -161,7 +162,7 @@ func (s *server) mount(name string) (*nfsclient.FS, error) {
 	return s.client.Mount(ctx, name)
 }
 
-// connect lets the test call the server in another way.
+// connect connects the test's client to a port of the server, with options o.
 func (s *server) connect(o nfsclient.Options, port string) {
 	s.Helper()
 	host, _, err := net.SplitHostPort(s.addr)

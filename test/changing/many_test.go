@@ -72,7 +72,7 @@ func TestManyExports(t *testing.T) {
 			}
 			more := dirs[:count+1]
 			if !row.all {
-				more = []string{served, dirs[count]} // the others give their descriptors back
+				more = []string{served, dirs[count]} // removed exports release descriptors
 			}
 			b, err := os.ReadFile(exportsFile(t, more...))
 			must.Succeed(t, err, os.WriteFile(file, b, 0o600))

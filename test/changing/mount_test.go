@@ -40,7 +40,7 @@ func (s *server) mountAt(host, export, options string) *mounted {
 	return s.mountWith(host, export, options)
 }
 
-// mountWith is mountAt with all options given.
+// mountWith mounts like mountAt, with exactly these options.
 func (s *server) mountWith(host, export, options string) *mounted {
 	s.Helper()
 	m := &mounted{dir: s.TempDir(), clk: newClock(s.T)}
@@ -75,7 +75,8 @@ func (s *server) mountWith(host, export, options string) *mounted {
 
 func flock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }
 
-// replace puts a file of the test's own in the place of one of the machine's.
+// replace bind-mounts a new file with the content over one of the machine's files, until the test
+// ends.
 func replace(t *testing.T, path, content string) {
 	t.Helper()
 	own := filepath.Join(t.TempDir(), "own")
@@ -119,7 +120,7 @@ func TestServerMoves(t *testing.T) {
 	}
 }
 
-// TestHostNameChanges: the locks of a mount are released by the name that they were taken by.
+// TestHostNameChanges: a mount releases its locks under the host name under which it took them.
 func TestHostNameChanges(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -145,8 +146,8 @@ func TestHostNameChanges(t *testing.T) {
 	s.await("release of the lock", func() bool { return s.lock(n.FH, "other", 1) == nlm4.Granted })
 }
 
-// TestFUSEGone: an existing mount needs no right to open /dev/fuse. A new one fails without it,
-// until the right is back.
+// TestFUSEGone: an existing mount needs no right to open /dev/fuse. A new mount fails without this
+// right, and succeeds once the right is back.
 func TestFUSEGone(t *testing.T) {
 	if !machine.Apart(t) {
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// awaitLater waits for a condition while only the server's monotonic clock goes ahead: entries that
-// it keeps for a minute expire.
+// awaitLater waits for a condition. Meanwhile the server's monotonic clock advances, so that
+// entries kept for a minute expire.
 func (s *server) awaitLater(what string, holds func() bool) {
 	s.Helper()
 	s.await(what, func() bool {
@@ -75,7 +75,7 @@ func TestUsersChange(t *testing.T) {
 	}
 }
 
-// A nameServer answers questions for the address of a name, until stop.
+// nameServer serves DNS queries for name at the UDP address at, until stop is called.
 func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", at)
@@ -101,7 +101,7 @@ func nameServer(t *testing.T, at, name string, addr [4]byte) (stop func()) {
 			m := append([]byte{b[0], b[1], 0x81, 0x80, 0, 0, 0, 0, 0, 0, 0, 0}, b[header:end]...)
 			switch {
 			case !known:
-				m[3] |= 3 // a name that does not exist
+				m[3] |= 3 // RCODE 3: no such name
 			case binary.BigEndian.Uint16(b[end-fixed:]) == 1:
 				m[7] = 1
 				m = append(m, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4)

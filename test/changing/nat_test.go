@@ -1,4 +1,4 @@
-// Clients behind one address: a router between them and the server translates theirs.
+// Clients behind one address: a router translates their addresses on the way to the server.
 
 package changing
 
@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// translate listens for connections and forwards each from its own address and port, as a router
-// with NAT does. It returns its port.
+// translate listens for connections and forwards each to target from its own address and port, as a
+// router with NAT does. It returns its port.
 func translate(t *testing.T, target string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,9 +29,9 @@ func readsOver(s *server, port, export, name string) bool {
 	return err == nil
 }
 
-// TestAddressAppearsForRoCE: a server at an address that does not exist yet serves RoCE there as
-// soon as it exists, both with --rdma auto and with roce, and again after the address has gone and
-// come back.
+// TestAddressAppearsForRoCE: a server at an address that does not exist yet serves RoCE there once
+// the address exists. It does so again after the address has gone and come back. This holds for
+// each setting of --rdma.
 func TestAddressAppearsForRoCE(t *testing.T) {
 	if !machine.Apart(t) {
 		return

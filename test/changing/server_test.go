@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exportsFile names directories, each for all.
+// exportsFile writes an exports file with these directories, each exported to all hosts, and
+// returns its path.
 func exportsFile(t *testing.T, dirs ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "exports")
@@ -189,8 +190,8 @@ func TestStateDamaged(t *testing.T) {
 	}
 }
 
-// TestStateDirectoryFull: without room for state a server with a key starts. A server without one
-// does not start with another key.
+// TestStateDirectoryFull: a server with a key starts without room for state. A server without a key
+// does not start, because it cannot store a new one.
 func TestStateDirectoryFull(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -226,8 +227,8 @@ func TestStateDirectoryFull(t *testing.T) {
 	s.mustWrite(dir, "g")
 }
 
-// TestDescriptorsRunOut: exports without descriptors fail alone, for that reason, and are served
-// when others have released theirs.
+// TestDescriptorsRunOut: exports without descriptors fail alone, for that reason. They are served
+// once other exports have released descriptors.
 func TestDescriptorsRunOut(t *testing.T) {
 	base, dirs := t.TempDir(), []string{}
 	for i := range 300 {
@@ -254,7 +255,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	}
 	few := left[:min(len(left), len(mounted))/2]
 	b, err := os.ReadFile(exportsFile(t, few...))
-	must.Succeed(t, err, os.WriteFile(file, b, 0o600)) // the others give theirs back
+	must.Succeed(t, err, os.WriteFile(file, b, 0o600)) // removed exports release descriptors
 	for range 64 {                                     // of the 128 that the exports leave
 		conn, err := net.Dial("tcp", s.addr)
 		must.Succeed(t, err)

@@ -68,8 +68,9 @@ func TestMoveToASquashedExport(t *testing.T) {
 	}
 }
 
-// TestTimesThatTheProtocolCannotSay: NFS version 3 has 1970 to 2106. cp -a and cp -p fail only for
-// the times, as after a failed utimensat(2); mv reports it, and moves.
+// TestTimesThatTheProtocolCannotSay: NFS version 3 can express times from 1970 to 2106. cp -a and
+// cp -p fail only for other times, as after a failed utimensat(2). mv reports the times, and still
+// moves the file.
 func TestTimesThatTheProtocolCannotSay(t *testing.T) {
 	r := newKillRig(t)
 	for date, nearest := range map[string]string{"1960-01-02": "1970-01-01", "2200-01-02": "2106-02-07"} {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// statMasks are the parts of stat's output that differ between two file systems, or two files in
-// one.
+// statMasks are the parts of stat's output that differ between file systems, or between files in
+// one file system.
 var statMasks = []struct {
 	what *regexp.Regexp
 	with string

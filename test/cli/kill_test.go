@@ -1,4 +1,4 @@
-// Copies that do not come to their end: interrupted, killed, out of space, without their server.
+// Copies that do not finish: interrupted, killed, out of space, or without their server.
 
 package cli
 
@@ -21,10 +21,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// bigSize takes long enough to be interrupted in its middle.
+// bigSize is a file's size in bytes. Its copy takes long enough to be interrupted.
 const bigSize = 200 << 20
 
-// kills is how many copies of a kind are interrupted.
+// kills is the number of interrupted copies of each kind.
 const kills = 5
 
 // tempMark is in the names that cp gives to incomplete files.
@@ -76,7 +76,7 @@ func start(t *testing.T, args ...string) run {
 	return r
 }
 
-// end waits for the process and reports its status: 0, or not.
+// end waits for the process and reports whether its status is 0.
 func (r run) end(t *testing.T) (ok bool) {
 	t.Helper()
 	hung := time.AfterFunc(2*time.Minute, func() { _ = r.cmd.Process.Kill() })
@@ -93,8 +93,8 @@ func (r run) end(t *testing.T) (ok bool) {
 	return err == nil
 }
 
-// begin waits until the process writes a file in dir, or has ended: before that it need not
-// have come to where a signal makes it say something.
+// begin waits until the process writes a file in dir, or has ended. Before that, a signal may end
+// the process without a message.
 func (r run) begin(t *testing.T, dir string) {
 	t.Helper()
 	stat := fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid)
@@ -115,8 +115,8 @@ func (r run) interruptAt(whole time.Duration, sig os.Signal) {
 	_ = r.cmd.Process.Signal(sig)
 }
 
-// checkLeft complains about incomplete files under dir that the output did not mention. A killed
-// process cannot mention any.
+// checkLeft checks that the output names each incomplete file left under dir, and removes the file.
+// A killed process cannot name any.
 func (r run) checkLeft(t *testing.T, dir string, killed bool) {
 	t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -130,7 +130,8 @@ func (r run) checkLeft(t *testing.T, dir string, killed bool) {
 	})
 }
 
-// checkFile wants one of several contents under a name, and says which it is; nil is no file.
+// checkFile checks that a file has one of several contents, and returns the content's index, or -1.
+// A nil content means that the file does not exist.
 func checkFile(t *testing.T, name string, contents ...[]byte) int {
 	t.Helper()
 	got, err := os.ReadFile(name)
@@ -145,7 +146,8 @@ func checkFile(t *testing.T, name string, contents ...[]byte) int {
 
 var signals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGHUP, syscall.SIGQUIT}
 
-// An interrupted copy leaves the name's old content, or all of the new.
+// TestInterruptedCopyLeavesNoHalfFile: after an interrupted copy, the name has its old content or
+// all of the new.
 func TestInterruptedCopyLeavesNoHalfFile(t *testing.T) {
 	r := newKillRig(t)
 	big, old := pattern(bigSize, 1), []byte("old\n")
@@ -248,7 +250,7 @@ func TestReaderOfOutputGone(t *testing.T) {
 	p.checkLeft(t, r.served, false)
 }
 
-// smallTree makes n files in directories of a few.
+// smallTree makes n small files in several directories, and returns their contents by name.
 func smallTree(t *testing.T, dir string, n int) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -261,7 +263,7 @@ func smallTree(t *testing.T, dir string, n int) map[string][]byte {
 	return files
 }
 
-// A tree whose copy is interrupted has whole files only.
+// TestInterruptedTreeHasWholeFiles: an interrupted copy of a tree leaves only whole files.
 func TestInterruptedTreeHasWholeFiles(t *testing.T) {
 	r := newKillRig(t)
 	files := smallTree(t, r.local+"/tree", 400)
@@ -281,13 +283,14 @@ func TestInterruptedTreeHasWholeFiles(t *testing.T) {
 				t.Errorf("%v: status 0, and %s is not there", sig, name)
 			}
 		}
-		// In its own directory: the server may finish work for a killed process after the next one
-		// has begun.
+		// Each copy has its own directory: the server may finish work for a killed process after
+		// the next copy has begun.
 		p.checkLeft(t, r.served+to, sig == syscall.SIGKILL)
 	}
 }
 
-// A move that is interrupted has every file whole on one of the two sides.
+// TestInterruptedMoveLosesNothing: after an interrupted move, each file is whole on at least one
+// side.
 func TestInterruptedMoveLosesNothing(t *testing.T) {
 	r := newKillRig(t)
 	for i := range kills {
@@ -325,7 +328,8 @@ func fullFS(t *testing.T, size string) string {
 	return dir
 }
 
-// Where there is no room, the name's old content stays, nothing is left, and both report it.
+// TestNoSpaceLeavesNoHalfFile: without room, the name's old content stays, and no other file is
+// left. The copy fails with the cause, in both directions.
 func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
 	r := newKillRig(t)
 	full := fullFS(t, "8m")
@@ -363,7 +367,7 @@ func TestNoSpaceLeavesNoHalfFile(t *testing.T) {
 	checkFile(t, r.local+"/big", big)
 }
 
-// The files that fit are there whole, and the rest are not there at all.
+// TestNoSpaceInATree: files that fit are copied whole, and the others do not exist.
 func TestNoSpaceInATree(t *testing.T) {
 	r := newKillRig(t)
 	full := fullFS(t, "8m")
@@ -387,7 +391,8 @@ func TestNoSpaceInATree(t *testing.T) {
 	p.checkLeft(t, full, false)
 }
 
-// A server that is killed takes nothing of the file with it that had the name.
+// TestServerKilled: when the server is killed during a copy, the name keeps its old content, or has
+// all of the new.
 func TestServerKilled(t *testing.T) {
 	r := newKillRig(t)
 	big, old := pattern(bigSize, 1), []byte("old\n")

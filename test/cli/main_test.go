@@ -1,8 +1,8 @@
-// The same command lines given to coreutils on a local directory and to nfsrdma on a served one,
-// and their results compared.
+// The same command lines run by coreutils on a local directory and by nfsrdma on a served one, and
+// their results compared.
 
-// Package cli holds the suite that measures nfsrdma's file commands by coreutils: see testdata for
-// the cases.
+// Package cli holds the suite that compares nfsrdma's file commands with coreutils: see testdata
+// for the cases.
 package cli
 
 import (
@@ -71,7 +71,7 @@ func runSuite(m *testing.M) (int, error) {
 	}
 	defer srv.stop()
 	rig.url = srv.url
-	// The running work is mostly other processes that wait for one another.
+	// The tests mostly wait for processes that wait for one another, so more of them run at once.
 	flag.Parse()
 	_ = flag.Set("test.parallel", "4")
 	return m.Run(), nil

@@ -53,8 +53,8 @@ type message struct {
 	names []string
 }
 
-// kinds are the meanings of messages, with the words that identify them: the first match in a line
-// counts. Case does not.
+// kinds are the meanings of messages, with words that identify them. The first match in a line
+// counts, in upper or lower case.
 var kinds = []struct {
 	kind  string
 	words []string
@@ -96,7 +96,7 @@ var kinds = []struct {
 
 var quotedName = regexp.MustCompile(`'([^']*)'|(?:^|\s)([@%]/[^\s:']*)`)
 
-// messages takes the standard error apart. Questions end with no new line.
+// messages splits the standard error into messages. A question has no newline at its end.
 func messages(stderr string) (ms []message) {
 	for line := range strings.Lines(strings.NewReplacer("? ", "?\n", "/./", "/").Replace(stderr)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -121,12 +121,12 @@ func messages(stderr string) (ms []message) {
 	return ms
 }
 
-// reason is in the line that nfsrdma prints, once for a command, after an EACCES that the mode of a
-// directory explains. coreutils has none.
+// reason is in a line that only nfsrdma prints, once per command: it explains an EACCES by a
+// directory's mode.
 const reason = "is not allowed to write in"
 
-// diffMessages wants each message of coreutils from nfsrdma too, of the same kind and naming the
-// same, and no others but one reason.
+// diffMessages compares two standard errors. For each message of coreutils nfsrdma must have one of
+// the same kind with the same names. It must have no others but one reason.
 func diffMessages(want, got string) (diffs []string) {
 	rest := messages(got)
 	if i := slices.IndexFunc(rest, func(g message) bool { return strings.Contains(g.line, reason) }); i >= 0 {

@@ -1,4 +1,4 @@
-// One case: the two sides made, its command lines run on each, and the results compared.
+// One case: make both sides, run its command lines on each, and compare the results.
 
 package cli
 
@@ -105,8 +105,8 @@ func (c *testCase) test(t *testing.T, who string, as caller) {
 	}
 }
 
-// conclude takes the expected differences out and complains about the others, and about expected
-// ones that are not there.
+// conclude removes the expected differences from diffs and reports the rest. An expected difference
+// that does not occur is an error, too.
 func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference) {
 	var wrong []string
 	for _, d := range expected {
@@ -123,7 +123,8 @@ func (c *testCase) conclude(t *testing.T, diffs []string, expected []difference)
 	}
 }
 
-// A side is where one of the two runs: a tree, and a directory of this machine to start in.
+// A side is the place where one of the two programs runs: a tree, and a local directory in which
+// commands start.
 type side struct {
 	dir, tree, scratch string
 	url                string // replaces @, for nfsrdma
@@ -131,7 +132,7 @@ type side struct {
 	outcome            outcome
 }
 
-// An outcome is the result of one command line, paths put back to @ and %.
+// An outcome is the result of one command line, with @ and % in place of the side's paths.
 type outcome struct {
 	status         int
 	stdout, stderr string
@@ -169,7 +170,7 @@ func (s *side) prepare(t *testing.T, c *testCase, lines []string, as caller) {
 	}
 }
 
-// run gives a command line to coreutils, or to nfsrdma when the side has a URL.
+// run runs a command line with coreutils, or with nfsrdma if the side has a URL.
 func (s *side) run(t *testing.T, c *testCase, st step) {
 	t.Helper()
 	prelude, tree := "n() { printf %s \"$1\"; }\n", s.tree

@@ -48,8 +48,8 @@ type step struct{ line, stdin string }
 
 type check struct{ what, path string }
 
-// A difference is a pattern for lines in a comparison, * being anything, and the reason for such a
-// line.
+// A difference is a pattern for lines in a comparison, in which * matches anything, and the reason
+// for such a line.
 type difference struct{ reason, pattern string }
 
 // reasons are the permitted reasons of differences.
@@ -175,7 +175,7 @@ func (c *testCase) add(word, rest string) error {
 	return nil
 }
 
-// wildcard turns a pattern in which * is anything into a regular expression of whole lines.
+// wildcard returns a regular expression for whole lines from a pattern in which * matches anything.
 func wildcard(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
@@ -187,7 +187,7 @@ var (
 
 // expand replaces @ and % in a script's line.
 func expand(line, tree, scratch string) string {
-	// Twice, as words that touch share the blank between them.
+	// Twice, because two adjacent words share a blank, and each match includes its blanks.
 	for range 2 {
 		line = treeWord.ReplaceAllString(line, "${1}"+tree+"${2}")
 		line = scratchWord.ReplaceAllString(line, "${1}"+scratch+"${2}")

@@ -20,15 +20,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry is one name of a tree with all that a command must keep or give.
+// An entry is one name in a tree, with all properties that a command must keep or set.
 type entry struct {
 	stat    syscall.Stat_t
 	content string // hash of a file, target of a link
 	group   string // the first name of the same inode, where there are several
 }
 
-// readTree reads what is below dir, by paths from it. Times are read before content, which changes
-// them.
+// readTree returns the entries below dir by relative path. Times are read before content, because
+// reading changes the access time.
 func readTree(dir string) (map[string]*entry, error) {
 	tree := map[string]*entry{}
 	first := map[uint64]string{}
@@ -53,7 +53,7 @@ func readTree(dir string) (map[string]*entry, error) {
 	for rel, e := range tree {
 		if err == nil {
 			e.content, err = content(filepath.Join(dir, rel), e.stat.Mode)
-			// A link may have been given the path of the side that it is in.
+			// A link's target may contain the path of its side.
 			e.content = strings.ReplaceAll(e.content, dir, "SIDE")
 		}
 	}
@@ -137,11 +137,13 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// stamps are a case's initial times: all long ago, no two the same, none on a full second.
+// firstStamp is the first of a case's initial times. All are long ago, no two are equal, and none
+// is a full second.
 var firstStamp = time.Date(2020, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
-// stampTree gives each entry below dir that the setup made an old time, unless the setup gave it
-// one. Entries of the same name get the same, so that a time which was kept is seen to be.
+// stampTree sets old times on entries below dir that the setup made, unless the setup set their
+// times. Corresponding entries of both sides get the same times, so a comparison shows whether a
+// command kept them.
 func stampTree(t *testing.T, dir string, since time.Time) {
 	t.Helper()
 	var paths []string
@@ -166,8 +168,8 @@ func stampTree(t *testing.T, dir string, since time.Time) {
 	}
 }
 
-// diffTrees describes the differences between got and want. Times from before start must be the
-// same; later ones must only be later ones.
+// diffTrees describes the differences between got and want. Times from before start must be equal.
+// Later times need not be equal, but later on both sides.
 func diffTrees(want, got map[string]*entry, start time.Time) (diffs []string) {
 	names := slices.Sorted(maps.Keys(want))
 	for name := range got {
@@ -224,7 +226,7 @@ func diffEntry(w, g *entry, start time.Time, add func(string, ...any)) {
 	}
 }
 
-// age returns a time in words: itself when it is from before start, else "now".
+// age formats a time from before start, and returns "now" for a later one.
 func age(ts syscall.Timespec, start time.Time) string {
 	at := time.Unix(ts.Unix()).UTC()
 	if at.Before(start.Add(-time.Hour)) {
@@ -233,8 +235,8 @@ func age(ts syscall.Timespec, start time.Time) string {
 	return "now"
 }
 
-// slack is how much more or less space a file with holes may take: one allocates in larger pieces
-// than the other.
+// slack is the permitted difference in bytes between the space of two files with holes: file
+// systems allocate in pieces of different sizes.
 const slack = 256 << 10
 
 // diffChecks compares the properties named by a case's checks.

@@ -53,7 +53,7 @@ func Proves(t testing.TB, ids ...string) {
 	})
 }
 
-// ProvesNamed is Proves for the rows named by a subtest, if any.
+// ProvesNamed calls Proves for the rows in a subtest's name, if any.
 func ProvesNamed(t testing.TB) {
 	t.Helper()
 	if ids := In(t.Name()); len(ids) > 0 {

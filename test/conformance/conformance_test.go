@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A claim is written when its test has passed, and only then.
+// TestClaims: a claim is written only when its test has passed.
 func TestClaims(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Dir, dir)
@@ -81,7 +81,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// failing is a failed test that ends where the test wants it.
+// failing is a test that always reports a failure. It ends when the outer test calls end.
 type failing struct {
 	testing.TB
 	cleanup func()

@@ -78,7 +78,7 @@ func often(stop chan struct{}, f func()) {
 	}
 }
 
-// connections opens connections, says half a Request, and leaves.
+// connections opens connections, sends half a Request on each, and resets it.
 func connections(_ *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	request := mpa.AppendFrame(nil, peer.Request())
 	often(stop, func() {
@@ -92,7 +92,7 @@ func connections(_ *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	})
 }
 
-// guesses makes connections that are each refused for a guess.
+// guesses opens connections on which it writes to a guessed STag. The server ends each.
 func guesses(b *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	often(stop, func() {
 		p := peer.Dial(b, s.RDMA)
@@ -102,7 +102,7 @@ func guesses(b *testing.B, s *rig.Server, _ nfs3.FH, stop chan struct{}) {
 	})
 }
 
-// closedWindows uses all credits for requests, and takes nothing.
+// closedWindows spends the credits of 20 connections on large READs, and never reads the replies.
 func closedWindows(b *testing.B, s *rig.Server, fh nfs3.FH, stop chan struct{}) {
 	for range 20 {
 		p := peer.Dial(b, s.RDMA)
@@ -114,7 +114,7 @@ func closedWindows(b *testing.B, s *rig.Server, fh nfs3.FH, stop chan struct{}) 
 	<-stop
 }
 
-// promises offers Read chunks and never gives them.
+// promises offers Read chunks, and never answers the Reads for them.
 func promises(b *testing.B, s *rig.Server, fh nfs3.FH, stop chan struct{}) {
 	for range 20 {
 		p := peer.Dial(b, s.RDMA)

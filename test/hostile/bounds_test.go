@@ -1,4 +1,4 @@
-// How much a flood makes the server hold: memory and goroutines of this process.
+// Limits on the memory and goroutines that a flood costs the server: those of this process.
 
 package hostile
 
@@ -26,8 +26,8 @@ func newBound(t *testing.T) *bound {
 	return &bound{t, m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-// within wants at most heap more bytes of live heap and goroutines more goroutines than before.
-// Garbage, or memory on its way out, does not count.
+// within wants at most heap more bytes of live heap and goroutines more goroutines than before. It
+// waits for up to a minute, so garbage and memory about to be freed do not count.
 func (b *bound) within(what string, heap uint64, goroutines int) {
 	b.t.Helper()
 	var h uint64
@@ -45,13 +45,13 @@ func (b *bound) within(what string, heap uint64, goroutines int) {
 	b.t.Errorf("%s: %.1f MB more, at most %.1f wanted; %d goroutines more, at most %d", what, float64(h)/1e6, float64(heap)/1e6, g, goroutines)
 }
 
-// served wants a client that comes now to be served.
+// served wants a new client to be served, over RDMA and TCP.
 func served(t *testing.T, s *rig.Server) {
 	t.Helper()
 	for _, tr := range []nfsclient.Transport{nfsclient.RDMA, nfsclient.TCP} {
 		var err error
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-			// a place may have to be made, and clients try again
+			// the server may first have to free a place, and clients try again
 			var c *nfsclient.Client
 			if c, err = nfsclient.Dial(bg, s.Addr(tr), nfsclient.Options{Transport: tr}); err != nil {
 				continue
@@ -68,7 +68,7 @@ func served(t *testing.T, s *rig.Server) {
 	}
 }
 
-// some returns how many of something a flood has: few, unless all are asked for.
+// some returns the size of a flood: few, a quarter of that in short mode, or all if full is set.
 func some(few, all int) int {
 	switch {
 	case full:

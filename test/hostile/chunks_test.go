@@ -29,7 +29,7 @@ func one(pos, handle uint32, n int, off uint64) []chunks.ReadSegment {
 	return []chunks.ReadSegment{{Position: pos, Segment: chunks.Segment{Handle: handle, Length: uint32(n), Offset: off}}}
 }
 
-// noRead wants the server not to have read anything of ours.
+// noRead wants no Reads from the server.
 func (a *target) noRead(what string) {
 	a.t.Helper()
 	if len(a.Reads) > 0 {
@@ -37,7 +37,7 @@ func (a *target) noRead(what string) {
 	}
 }
 
-// content wants the file to have these bytes, read inline.
+// content wants the file to have this content, read inline.
 func (a *target) content(what string, fh nfs3.FH, want []byte) {
 	a.t.Helper()
 	xid := peer.XID()
@@ -50,7 +50,8 @@ func (a *target) content(what string, fh nfs3.FH, want []byte) {
 	}
 }
 
-// RFC 8166 §3.4.5 [R8166-061]: not a multiple of four.
+// TestReadListPositionOffByOne: a Position that is not a multiple of four is refused (RFC 8166
+// §3.4.5 [R8166-061]).
 func TestReadListPositionOffByOne(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -64,7 +65,8 @@ func TestReadListPositionOffByOne(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §6.1 [R8166-189]: a multiple of four, but not where an item stands.
+// TestReadListPositionOfNoItem: a Position at a multiple of four, but without an item there, is
+// refused (RFC 8166 §6.1 [R8166-189]).
 func TestReadListPositionOfNoItem(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -95,8 +97,8 @@ func TestReadListPositionBeyondMessage(t *testing.T) {
 	a.works()
 }
 
-// The sum of the lengths is 2^32 + 100, which is 100 in 32 bits (RFC 8166 §3.4.4 [R8166-049]).
-// Nothing may be read before that is found.
+// TestSegmentLengthsOverflow: the lengths add up to 2^32 + 100, which is 100 in 32 bits (RFC 8166
+// §3.4.4 [R8166-049]). The server refuses them before it reads anything.
 func TestSegmentLengthsOverflow(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -109,7 +111,7 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 		a.WantErrChunk(fmt.Sprintf("%d + %d bytes", first, 100-first), xid)
 	}
 	a.noRead("lengths that overflow")
-	// As much in Write chunks is only an offer: the fitting part is used.
+	// Such lengths in Write chunks are only an offer: the server uses as much as it needs.
 	xid := peer.XID()
 	a.Message(append(peer.Header(xid, rpcrdma.ProcMsg, func(h *rpcrdma.Header) {
 		h.AddWrite(chunks.Segment{Handle: 9, Length: 1<<32 - 1, Offset: off}, chunks.Segment{Handle: 9, Length: 1<<32 - 1, Offset: off})
@@ -118,7 +120,8 @@ func TestSegmentLengthsOverflow(t *testing.T) {
 	a.works()
 }
 
-// Segments of no bytes are legal in a Read chunk and hold nothing (RFC 8166 §3.4.3 [R8166-046]).
+// TestZeroLengthSegments: segments of no bytes are legal in a Read chunk and hold nothing (RFC 8166
+// §3.4.3 [R8166-046]).
 func TestZeroLengthSegments(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -141,8 +144,8 @@ func TestZeroLengthSegments(t *testing.T) {
 	a.works()
 }
 
-// A Write chunk of no segments is an item that stays inline; both it and an empty Reply chunk are
-// returned as they came (RFC 8166 §3.4.6 [R8166-075]).
+// TestZeroSegmentChunks: the item for a Write chunk without segments stays inline. The reply has
+// this chunk, and an empty Reply chunk, as in the call (RFC 8166 §3.4.6 [R8166-075]).
 func TestZeroSegmentChunks(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -168,8 +171,8 @@ func TestZeroSegmentChunks(t *testing.T) {
 	a.works()
 }
 
-// Two segments in one Read chunk, and two in one Write chunk, over the same bytes: odd, but
-// harmless.
+// TestOverlappingChunks: two segments of one Read chunk, or of one Write chunk, may cover the same
+// bytes.
 func TestOverlappingChunks(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -193,7 +196,7 @@ func TestOverlappingChunks(t *testing.T) {
 	a.works()
 }
 
-// A count is held against the bytes that are there, not believed.
+// TestSegmentCounts: a segment count larger than the bytes in the message is refused.
 func TestSegmentCounts(t *testing.T) {
 	a := attack(t)
 	for _, n := range []uint32{2, 100, 513, 1 << 16, 1 << 28, 1 << 31, 1<<32 - 1} {
@@ -216,7 +219,8 @@ func TestSegmentCounts(t *testing.T) {
 	a.works()
 }
 
-// As many segments as a header can hold, of one byte each, both ways.
+// TestChunksOfManySegments: a chunk may have as many segments as a header can hold, of one byte
+// each, in both directions.
 func TestChunksOfManySegments(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")

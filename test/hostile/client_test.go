@@ -29,7 +29,7 @@ type prey struct {
 	t     *testing.T
 	c     *rpcrdma.Conn
 	l     *peer.Listener
-	calls chan error // how its calls end
+	calls chan error // the results of its calls
 }
 
 func hunt(t *testing.T, credits int) *prey {
@@ -50,11 +50,11 @@ func hunt(t *testing.T, credits int) *prey {
 	return h
 }
 
-// callTime is when a call without an end is abandoned; each of many simultaneous calls waits for
-// those before it.
+// callTime limits a call. It is long, because each of many concurrent calls waits for those before
+// it.
 const callTime = 10 * time.Minute
 
-// call begins a NULL call; its end comes to calls.
+// call starts a NULL call, and sends its error to calls.
 func (h *prey) call() {
 	xid := peer.XID()
 	go func() {
@@ -71,7 +71,7 @@ func (h *prey) do(ctx context.Context, xid uint32) error {
 	return h.c.Do(ctx, k)
 }
 
-// wantCall wants a call to end well.
+// wantCall waits for a call, and wants it to succeed.
 func (h *prey) wantCall(what string) {
 	h.t.Helper()
 	if err := <-h.calls; err != nil {
@@ -79,8 +79,8 @@ func (h *prey) wantCall(what string) {
 	}
 }
 
-// A grant of none is one, and one of 2^32-1 is no more than the client has asked for (RFC 8166
-// §3.3.1 [R8166-025]): it has receives for no more.
+// TestCreditGrants: a grant of 0 counts as 1. A grant of 2^32-1 counts as the number requested by
+// the client, which has no more receives (RFC 8166 §3.3.1 [R8166-025]).
 func TestCreditGrants(t *testing.T) {
 	conformance.Proves(t, "R8166-021", "R8166-025")
 	const own = 4
@@ -133,13 +133,13 @@ func malformed(xid uint32) [][]byte {
 	}
 }
 
-// Malformed replies are dropped, in sum many more than there are receives, and then a good one is
-// taken: each receive is posted again (RFC 8166 §4.5 [R8166-149], RFC 8166 §3.3.1 [R8166-032]).
+// TestMalformedReplyThenTheNext: malformed replies are dropped, in all many more than there are
+// receives. A valid reply is still received, so each receive is posted again (RFC 8166 §4.5
+// [R8166-149], RFC 8166 §3.3.1 [R8166-032]).
 func TestMalformedReplyThenTheNext(t *testing.T) {
 	conformance.Proves(t, "R8166-032", "R8166-149")
 	h := hunt(t, 4)
-	// beside the good one; a server that sends more replies than it had calls has no right to
-	// receives
+	// beside the valid reply; a server with more replies than calls has no right to receives
 	const burst = 5
 	for round := range 60 {
 		h.call()
@@ -153,7 +153,8 @@ func TestMalformedReplyThenTheNext(t *testing.T) {
 	}
 }
 
-// RFC 8166 §4.2.4 [R8166-113]: replies that answer nothing, and answers that come twice.
+// TestUnknownAndRepeatedReplies: replies with an unknown XID, and repeated replies, are dropped
+// (RFC 8166 §4.2.4 [R8166-113]).
 func TestUnknownAndRepeatedReplies(t *testing.T) {
 	h := hunt(t, 4)
 	for range 50 {
@@ -166,7 +167,7 @@ func TestUnknownAndRepeatedReplies(t *testing.T) {
 	}
 }
 
-// RDMA_ERROR ends the call that it is for, permanently.
+// TestErrorReplies: RDMA_ERROR ends the call with its XID for good.
 func TestErrorReplies(t *testing.T) {
 	conformance.Proves(t, "R8166-154", "R8267-015")
 	h := hunt(t, 4)
@@ -185,8 +186,8 @@ func TestErrorReplies(t *testing.T) {
 	h.wantCall("after errors")
 }
 
-// A reply with more bytes than the receive has ends the stream with DDP's code, and each call with
-// an error that says so.
+// TestInlineReplyTooLarge: a reply larger than the receive ends the stream with DDP's code. The
+// call's error has this code.
 func TestInlineReplyTooLarge(t *testing.T) {
 	h := hunt(t, 4)
 	h.call()
@@ -200,7 +201,8 @@ func TestInlineReplyTooLarge(t *testing.T) {
 	h.WantTerminate("reply larger than the receive", term.DDPTooLong)
 }
 
-// The client gives STags to one call only. When its call has ended a Write there is refused.
+// TestWriteAfterTheCall: the client offers an STag to one call only. A Write to it after the call's
+// end is refused.
 func TestWriteAfterTheCall(t *testing.T) {
 	h := hunt(t, 4)
 	h.call()

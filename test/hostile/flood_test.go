@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// reads returns n Read Requests of nothing, which are legal.
+// reads returns n Read Requests for 0 bytes, which are legal.
 func reads(p *peer.Peer, n int) (out []byte) {
 	for range n {
 		q := rdmap.ReadRequest{SinkSTag: 1, SrcSTag: 1}
@@ -33,7 +33,7 @@ func reads(p *peer.Peer, n int) (out []byte) {
 	return out
 }
 
-// A peer that reads nothing, for ever, gets nothing, for ever, and holds no more than IRD slots.
+// TestEndlessReads: endless Reads of 0 bytes are answered, and hold no more than IRD slots.
 func TestEndlessReads(t *testing.T) {
 	a := attack(t)
 	b := newBound(t)
@@ -48,7 +48,7 @@ func TestEndlessReads(t *testing.T) {
 	a.Null("Reads of nothing")
 	a.works()
 	b.within("Reads of nothing", small, 20)
-	// And now without taking the answers.
+	// Now the peer does not read the answers.
 	narrow(a.C)
 	for range 400 {
 		a.Say(reads(a.Peer, 100))
@@ -65,8 +65,8 @@ func TestEndlessReads(t *testing.T) {
 	b.within("Reads that nobody takes", small, 20)
 }
 
-// A peer that does not count its credits runs out of receives, or is cut off: it is served no more
-// than others.
+// TestCreditsIgnored: a peer that ignores its credits runs out of receives, or is disconnected. It
+// is served no more than others.
 func TestCreditsIgnored(t *testing.T) {
 	a := attack(t)
 	b := newBound(t)
@@ -96,7 +96,8 @@ func TestCreditsIgnored(t *testing.T) {
 	b.within("credits ignored", perConn+small, 80)
 }
 
-// Guesses at the server's STags, while there are some: each costs a connection.
+// TestSTagGuesses: a peer guesses STags of the server while some exist. Each guess costs it a
+// connection.
 func TestSTagGuesses(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -112,7 +113,7 @@ func TestSTagGuesses(t *testing.T) {
 		c := &target{Peer: p, t: t}
 		c.write(fh, 5000, func(pos uint32) []chunks.ReadSegment { return one(pos, 5, 5000, 0) })
 		if _, err := p.Next(); err != peer.ErrRead {
-			// it has asked for the chunk: its sink is there
+			// the server has requested the chunk, so its sink exists
 			t.Fatal(err)
 		}
 		guess := r.Uint32()
@@ -139,7 +140,7 @@ func (h *logHook) take(e machine.LogLine) {
 	h.mu.Unlock()
 }
 
-// Each cause is logged once a second at most.
+// TestLogFlood: each cause is logged at most once a second.
 func TestLogFlood(t *testing.T) {
 	hook := &logHook{lines: map[string]int{}}
 	machine.CaptureLog(t, hook.take)

@@ -1,4 +1,4 @@
-// Connections that come and do nothing, or take their time.
+// Connections that do nothing, or send very slowly.
 
 package hostile
 
@@ -20,7 +20,7 @@ const (
 	small   = 8 << 20 // bound for everything else
 )
 
-// open connects n times and says the same each time. It reads nothing.
+// open makes n connections and sends the same bytes on each. It reads nothing.
 func open(t *testing.T, addr string, n int, say []byte) {
 	t.Helper()
 	for range n {
@@ -33,9 +33,9 @@ func open(t *testing.T, addr string, n int, say []byte) {
 	}
 }
 
-// Ten thousand connections that never send a whole Request, that send it and nothing more, or that
-// connect by TCP and make no call. Their cost is bounded by the number of places; existing clients
-// stay, and others get in.
+// TestHalfOpenConnections: many connections never send a whole Request, send only a Request, or
+// make no call over TCP. Their cost is bounded by the number of places. Existing clients stay
+// connected, and new clients are served.
 func TestHalfOpenConnections(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{
 		Device: rnic.DeviceConfig{MaxHandshakes: 64},
@@ -63,8 +63,8 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// A Request that comes a byte at a time has no more time than any other, however long each byte
-// takes (RFC 5044 §7.1.2 [R5044-125]).
+// TestTricklingRequest: a Request sent byte by byte has the same time limit as any other (RFC 5044
+// §7.1.2 [R5044-125]).
 func TestTricklingRequest(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{Device: rnic.DeviceConfig{HandshakeTimeout: 3 * time.Second}})
 	request := mpa.AppendFrame(nil, peer.Request())
@@ -94,7 +94,7 @@ func TestTricklingRequest(t *testing.T) {
 	works()
 }
 
-// The same of a record.
+// TestTricklingRecord: a record over TCP has a time limit, too, when it is sent byte by byte.
 func TestTricklingRecord(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{Server: transport.ServerConfig{HalfTimeout: time.Second}})
 	call := peer.NFS(peer.XID(), 0, nil)

@@ -259,7 +259,7 @@ func clientHello(t *testing.T, cfg *tls.Config) []byte {
 // held is how many connections an attacker keeps in the middle of a handshake.
 const held = 100
 
-// TestHalfHandshakes: clients that probe and leave, or stay, before the handshake, within its first
+// TestHalfHandshakes: clients probe, and then leave or stay: before the handshake, within its first
 // message, or after the server's answer. Their cost is bounded, and other clients work.
 func TestHalfHandshakes(t *testing.T) {
 	s := besiege(t)
@@ -380,8 +380,8 @@ func (s *siege) creations(token func(r *rand.Rand) []byte) (majors map[uint32]in
 	return majors, took
 }
 
-// TestContextsThatAreNeverUsed: hosts that create contexts and use none, and leave some in the
-// middle of their creation. Their number is bounded, and a client keeps its context.
+// TestContextsThatAreNeverUsed: hosts create contexts without using them, and leave some in the
+// middle of their creation. The contexts' number is bounded, and a client keeps its context.
 func TestContextsThatAreNeverUsed(t *testing.T) {
 	s := besiege(t)
 	majors, took := s.creations(func(r *rand.Rand) []byte {
@@ -401,8 +401,8 @@ func TestContextsThatAreNeverUsed(t *testing.T) {
 	}
 }
 
-// TestGarbageTokens: tokens that are random bytes, frames with random bytes, and Kerberos requests
-// under a wrong key. No context comes of them.
+// TestGarbageTokens: no context results from random bytes, from frames with random bytes, or from
+// Kerberos requests under a wrong key.
 func TestGarbageTokens(t *testing.T) {
 	s := besiege(t)
 	majors, took := s.creations(func(r *rand.Rand) []byte {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Connections that are in use cannot be made to leave, so a host with a call on each of its
-// connections could keep all others out. It gets its share and no more.
+// TestConnectionsOfOneHost: the server cannot end connections in use. A host with a call on each of
+// its connections could therefore keep all others out. It gets its share and no more.
 func TestConnectionsOfOneHost(t *testing.T) {
 	const share = places / 4
 	s, works := rig.Attacked(t, rig.Config{Server: transport.ServerConfig{MaxConns: places, MaxConnsPerHost: share}})

@@ -27,7 +27,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// hangWait ends a test that stands still. It is no measure: a busy machine takes its time.
+// hangWait limits each wait, so that a hung test ends. No test measures with it: a busy machine is
+// slow.
 const hangWait = 5 * time.Minute
 
 // A fuseMount is a directory through a FUSE server that can be stopped.
@@ -82,7 +83,7 @@ func (m *fuseMount) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// stop makes the disk stop answering, from its return on.
+// stop stops the disk: when it returns, the disk no longer answers.
 func (m *fuseMount) stop(t *testing.T) {
 	t.Helper()
 	m.signal(t, syscall.SIGSTOP)
@@ -216,7 +217,7 @@ func (p *place) do(ctx context.Context, c *nfsclient.Client, i int) error {
 	return err
 }
 
-// within fails the test at once if f does not return.
+// within fails the test at once if f does not return within hangWait.
 func (h *hungServer) within(what string, f func()) {
 	h.Helper()
 	done := make(chan struct{})
@@ -239,7 +240,7 @@ func threads(t *testing.T) int {
 	return len(list)
 }
 
-// load makes simultaneous calls on n connections each, in one place, until wait is called.
+// A load makes many concurrent calls on each of n connections, in one place, until wait is called.
 type load struct {
 	clients []*nfsclient.Client
 	calls   sync.WaitGroup
@@ -265,9 +266,9 @@ func (h *hungServer) load(p place, conns, each int) *load {
 	return l
 }
 
-// TestHungDisk: many connections with many calls each on a disk that does not answer. The users of
-// another export are served all the time, on their own connections and on those very connections;
-// the calls take a bounded number of threads, and are all answered when the disk answers again.
+// TestHungDisk: many connections have many calls each on a disk that does not answer. Meanwhile
+// users of another export are served, on their own connections and on the same connections. The
+// calls take a bounded number of threads, and all are answered when the disk answers again.
 func TestHungDisk(t *testing.T) {
 	conns, each := 24, 150 // more than a connection may have at once
 	if full {
@@ -327,8 +328,8 @@ func TestHungDisk(t *testing.T) {
 	h.within("the end", h.end)
 }
 
-// TestHungDiskShutdown: a server ends in bounded time though calls hang, says where, and closes the
-// files that answer.
+// TestHungDiskShutdown: with calls that hang, a server ends in bounded time, reports where they
+// hang, and closes the file system that answers.
 func TestHungDiskShutdown(t *testing.T) {
 	h := serveHung(t)
 	first := h.dial(false)

@@ -17,10 +17,10 @@ import (
 
 var bg = context.Background()
 
-// full says that floods shall have their full size.
+// full selects the full size of floods.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// descriptors is how many this process may have open.
+// descriptors is this process's limit on open descriptors.
 var descriptors int
 
 func TestMain(m *testing.M) {

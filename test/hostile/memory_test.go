@@ -1,4 +1,5 @@
-// The cost of connections for a server in a separate process, and what it keeps when they are gone.
+// The cost of connections for a server in a separate process, and the resources that it still has
+// after their end.
 
 package hostile
 
@@ -32,8 +33,9 @@ const (
 	plain     = "plain"
 )
 
-// serveAlone serves until the standard input ends. It writes the addresses for RDMA and TCP, then,
-// for each line of input, how many goroutines there are, and the figures of a server with security.
+// serveAlone serves until the standard input ends. It writes the addresses for RDMA and TCP. For
+// each line of input it then writes the number of goroutines, and the figures of a server with
+// security.
 func serveAlone() error {
 	rules, err := exports.Parse("exports", []byte("/x *(rw,insecure,sec=sys:krb5i)\n"))
 	if err != nil {
@@ -139,11 +141,11 @@ func (s *lone) cost(more ...any) (c cost) {
 // here for the garbage of a server that has few connections to share it.
 const connPlan = 110 // KB
 
-// memoryCalls is how many calls each connection makes before it waits: as many as
-// would have been in every receive buffer that its credits give it once.
+// memoryCalls is the number of calls on each connection before it waits: enough to use once each
+// receive buffer for its credits.
 const memoryCalls = 150
 
-// callsAtOnce is how many calls are on their way at a time, within every reply's grant.
+// callsAtOnce is the number of calls in flight, within every reply's grant.
 const callsAtOnce = 15
 
 // nulls makes a connection's calls and reads their replies, in any order.
@@ -187,9 +189,10 @@ func (b *batch) Read(p []byte) (int, error) {
 	return b.Conn.Read(p)
 }
 
-// TestConnectionsAreCheapAndGivenBack: connections that have made some calls and wait, over RDMA
-// and over TCP. With NFSRDMA_FULL there are 5,000 of each. The race detector keeps notes about all
-// memory, so that with it only descriptors and goroutines are counted.
+// TestConnectionsAreCheapAndGivenBack: waiting connections that have made some calls cost little,
+// over RDMA and over TCP. The server releases everything at their end. With NFSRDMA_FULL there are
+// 5,000 of each. The race detector keeps notes about all memory, so that with it only descriptors
+// and goroutines are counted.
 func TestConnectionsAreCheapAndGivenBack(t *testing.T) {
 	n := min(some(200, 5000), descriptors*4/5)
 	if raceOn {

@@ -14,8 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// No call is shorter than 28 bytes: no answer, and the receive is posted again (RFC 8166 §4.5
-// [R8166-146], RFC 8166 §3.3.1 [R8166-032]). 28 is a header with nothing after it.
+// TestShortMessages: no call is shorter than 28 bytes. A shorter message gets no answer, and its
+// receive is posted again (RFC 8166 §4.5 [R8166-146], RFC 8166 §3.3.1 [R8166-032]). 28 bytes are a
+// header with nothing after it.
 func TestShortMessages(t *testing.T) {
 	a := attack(t)
 	for round := range 10 { // more than there are receives
@@ -31,8 +32,8 @@ func TestShortMessages(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §4.5.2 [R8166-158]: MSGP and unknown kinds are ERR_CHUNK; DONE and ERROR are not
-// answered.
+// TestUnknownKind: MSGP and unknown kinds get ERR_CHUNK. DONE and ERROR get no answer (RFC 8166
+// §4.5.2 [R8166-158]).
 func TestUnknownKind(t *testing.T) {
 	a := attack(t)
 	for _, kind := range []uint32{2, 3, 4, 5, 6, 77, 1 << 31, 1<<32 - 1} {
@@ -47,7 +48,8 @@ func TestUnknownKind(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §4.5 [R8166-147], RFC 8166 §4.5.1 [R8166-156].
+// TestWrongVersion: another version gets ERR_VERS (RFC 8166 §4.5 [R8166-147], RFC 8166 §4.5.1
+// [R8166-156]).
 func TestWrongVersion(t *testing.T) {
 	a := attack(t)
 	for _, vers := range []uint32{0, 2, 3, 1 << 24, 1<<32 - 1} {
@@ -59,7 +61,8 @@ func TestWrongVersion(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §4.5.2 [R8166-160]: the XIDs in the header and the RPC message, inline and long.
+// TestXIDMismatch: different XIDs in the header and the RPC message get ERR_CHUNK, inline and in a
+// long call (RFC 8166 §4.5.2 [R8166-160]).
 func TestXIDMismatch(t *testing.T) {
 	a := attack(t)
 	xid := peer.XID()
@@ -74,8 +77,8 @@ func TestXIDMismatch(t *testing.T) {
 	a.works()
 }
 
-// RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159], and a Position-zero chunk where the
-// call is inline.
+// TestKindAndPositionZero: RDMA_NOMSG needs a Position-zero chunk and no inline message. RDMA_MSG
+// must have no such chunk (RFC 8166 §4.2.4 [R8166-110], RFC 8166 §4.5.2 [R8166-159]).
 func TestKindAndPositionZero(t *testing.T) {
 	a := attack(t)
 	xid := peer.XID()
@@ -93,8 +96,8 @@ func TestKindAndPositionZero(t *testing.T) {
 	a.works()
 }
 
-// A reply that does not fit the call's offer is ERR_CHUNK, with no byte written (RFC 8166 §4.5.3
-// [R8166-165]).
+// TestReplyThatDoesNotFit: a reply that does not fit the call's offer is ERR_CHUNK, with no byte
+// written (RFC 8166 §4.5.3 [R8166-165]).
 func TestReplyThatDoesNotFit(t *testing.T) {
 	a := attack(t)
 	fh := a.Create(a.root, "f")
@@ -116,8 +119,8 @@ func TestReplyThatDoesNotFit(t *testing.T) {
 	a.works()
 }
 
-// A Send that is larger than the receive ends the stream (R5041 §7.1: too long); one that fills it
-// does not.
+// TestSendLargerThanReceive: a Send larger than the receive ends the stream (R5041 §7.1: too long).
+// A Send that fills the receive does not.
 func TestSendLargerThanReceive(t *testing.T) {
 	for _, n := range []int{rpcrdma.DefaultInlineSize, rpcrdma.DefaultInlineSize + 1, 60000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -135,7 +138,7 @@ func TestSendLargerThanReceive(t *testing.T) {
 	}
 }
 
-// Replies without a waiter, sent to a server, are dropped.
+// TestReplyToServer: a server drops replies, because it has made no call.
 func TestReplyToServer(t *testing.T) {
 	a := attack(t)
 	for range 5 {
@@ -147,7 +150,8 @@ func TestReplyToServer(t *testing.T) {
 	a.works()
 }
 
-// A call's credits are only the client's wish: none and all are taken alike.
+// TestCreditRequests: a call's credits are only a request. The grant is the same for 0, 1 and
+// 2^32-1.
 func TestCreditRequests(t *testing.T) {
 	a := attack(t)
 	for _, n := range []uint32{0, 1, 1<<32 - 1} {

@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ERR_CHUNK ends a call with an error. It is not sent again with a larger Reply chunk, or at all:
-// it is unknown whether the server has done it (RFC 8267 §3.1, §4).
+// TestErrChunkIsNotTriedAgain: ERR_CHUNK ends a call with an error. The call is not sent again, not
+// even with a larger Reply chunk, because the server may have executed it (RFC 8267 §3.1, §4).
 func TestErrChunkIsNotTriedAgain(t *testing.T) {
 	conformance.Proves(t, "R8166-154", "R8267-008", "R8267-015", "R8267-016")
 	rig.NoLeaks(t)
@@ -37,7 +37,7 @@ func TestErrChunkIsNotTriedAgain(t *testing.T) {
 		}
 	}()
 	p := l.Accept()
-	p.Message(peer.Success(p.NextCall(), 4)) // the client's first question, whether we are there
+	p.Message(peer.Success(p.NextCall(), 4)) // the client's first call checks the connection
 	if err := <-ended; err != nil {
 		t.Fatalf("at its end: %v", err)
 	}

@@ -1,5 +1,5 @@
-// Strangers at RoCE's UDP port: noise, requests in others' names, guesses, while another client
-// works.
+// Attackers at RoCE's UDP port: noise, requests from forged addresses, and guesses, while another
+// client works.
 
 package hostile
 
@@ -92,9 +92,9 @@ func (f *forger) noise() {
 // mad sends a datagram to the connection manager.
 func (f *forger) mad(d *cm.Datagram) { f.say(len(d.Append(f.wire.Room()[:0], f.r.Uint32()))) }
 
-// request asks for a connection that is never confirmed.
+// request requests a connection, and never confirms it.
 func (f *forger) request() {
-	// a new one, which holds nothing
+	// a new connection manager, because it keeps no state for the request
 	c := cm.New(cm.Config{Addr: f.wire.Local().Addr(), GUID: f.r.Uint64(), MTU: 3, Rand: f.r.Uint64})
 	_, err := c.Connect(0, cm.Request{Peer: f.to.Addr(), Service: mad.IPService(mad.ProtocolTCP, 20049),
 		Local: cm.QP{QPN: 2 + f.r.Uint32()>>9, PathMTU: 3, Transport: mad.ServiceRC}})
@@ -107,7 +107,7 @@ func (f *forger) request() {
 	}
 }
 
-// guess sends a message for a connection that the forger can only guess.
+// guess sends a message for a connection whose numbers the forger can only guess.
 func (f *forger) guess() {
 	attrs := []mad.Attribute{mad.AttrRTU, mad.AttrREJ, mad.AttrDREQ, mad.AttrDREP, mad.AttrMRA, mad.AttrREP, mad.AttrLAP, mad.AttrSIDRREQ, 0x7fff}
 	var d cm.Datagram
@@ -119,10 +119,10 @@ func (f *forger) guess() {
 	f.mad(&d)
 }
 
-// TestRoCEStrangers: strangers flood a server over RoCE with noise, requests to connect that are
-// never confirmed, and guesses, from many addresses. The other client works, a new one is served,
-// the held memory stays small, all is counted, and no address is sent more datagrams than came from
-// it.
+// TestRoCEStrangers: attackers flood a server over RoCE with noise, requests to connect that are
+// never confirmed, and guesses, from many addresses. The other client works, a new client is
+// served, and the held memory stays small. The metrics count everything, and no address gets more
+// datagrams than came from it.
 func TestRoCEStrangers(t *testing.T) {
 	host := machine.Addr(t).String()
 	s := rig.Start(t, rig.Config{Host: host, RoCE: roce.Open(rnic.DeviceConfig{MaxHandshakes: 64})})
@@ -175,7 +175,7 @@ func TestRoCEStrangers(t *testing.T) {
 			t.Errorf("nothing was dropped for %q", d.Reason)
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // for datagrams on their way to them
+	time.Sleep(50 * time.Millisecond) // for datagrams still on their way
 	for _, f := range forgers {
 		f.wire.Close()
 		if came := <-f.came; came > f.sent {

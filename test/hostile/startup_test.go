@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// silent wants bytes, as start-up, to end the connection with no byte in answer (RFC 5044 §7.1.2
-// [R5044-123]).
+// silent wants these bytes, sent as start-up, to end the connection with no byte in answer (RFC
+// 5044 §7.1.2 [R5044-123]).
 func silent(t *testing.T, what string, b []byte) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) { silence(t, b) })
@@ -37,7 +37,8 @@ func request(change func(f *mpa.Frame, b []byte) []byte) []byte {
 	return change(f, mpa.AppendFrame(nil, f))
 }
 
-// Nothing may follow the Request before the Reply has come.
+// TestDataBehindRequest: data after the Request, sent before the Reply has come, ends the
+// connection.
 func TestDataBehindRequest(t *testing.T) {
 	xid := peer.XID()
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 1}
@@ -54,7 +55,7 @@ func TestPrivateData513(t *testing.T) {
 	}))
 }
 
-// The most private data there may be is taken.
+// TestPrivateData512: the maximum of private data is accepted.
 func TestPrivateData512(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{})
 	f := peer.Request()
@@ -79,14 +80,15 @@ func TestRequestRevisions(t *testing.T) {
 	}
 }
 
-// The enhanced block is announced and does not fit.
+// TestEnhancedWithoutRoom: an enhanced block that is announced and does not fit ends the
+// connection.
 func TestEnhancedWithoutRoom(t *testing.T) {
 	for n := range byte(4) {
 		silent(t, fmt.Sprint(n), request(func(_ *mpa.Frame, b []byte) []byte { b[19] = n; return b[:20+int(n)] }))
 	}
 }
 
-// fin makes a stream end at each byte of an FPDU.
+// TestFINInsideFPDU: a FIN at any byte in an FPDU ends the connection.
 func TestFINInsideFPDU(t *testing.T) {
 	s, works := rig.Attacked(t, rig.Config{})
 	xid := peer.XID()
@@ -103,7 +105,7 @@ func TestFINInsideFPDU(t *testing.T) {
 	works()
 }
 
-// fpdu wants an FPDU, in the middle of a stream, to be answered by a Terminate.
+// fpdu wants a Terminate with this code in answer to an FPDU in the middle of a stream.
 func fpdu(t *testing.T, what string, b []byte, code term.Code) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {
@@ -133,7 +135,8 @@ func TestFPDULength1(t *testing.T) {
 	fpdu(t, "length 13", framed(make([]byte, 13)), term.DDPLocal)
 }
 
-// The longest length: a Send with more than the receive has.
+// TestFPDULength65535: an FPDU of maximum length, with more bytes than the receive has, gets a
+// Terminate.
 func TestFPDULength65535(t *testing.T) {
 	h := ddp.Header{Last: true, Ctrl: rdmap.Control(rdmap.OpSend), MSN: 2}
 	fpdu(t, "length 65535", framed(append(h.Append(nil), make([]byte, 65535-18)...)), term.DDPTooLong)

@@ -56,7 +56,7 @@ func newVictim(t *testing.T) *victim {
 	if err := <-accepted; err != nil {
 		t.Fatalf("accepted: %v", err)
 	}
-	// opens the way back
+	// the victim may send only after this first FPDU
 	v.Segment(ddp.Header{Tagged: true, Last: true, Ctrl: rdmap.Control(rdmap.OpWrite)}, nil)
 	return v
 }
@@ -104,7 +104,7 @@ func (v *victim) from(stag rnic.STag, to uint64, n uint32) {
 	v.ReadMSN++
 }
 
-// untouched wants no byte of the victim to have changed.
+// untouched wants all bytes of the victim's memory unchanged.
 func (v *victim) untouched() {
 	v.t.Helper()
 	v.write.Invalidate()
@@ -116,7 +116,7 @@ func (v *victim) untouched() {
 	}
 }
 
-// refused attacks a fresh victim, and wants the code and that nothing was placed.
+// refused attacks a new victim. It wants a Terminate with the code, and no byte placed.
 func refused(t *testing.T, code term.Code, what string, do func(v *victim)) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {
@@ -214,8 +214,8 @@ func TestWriteThatWraps(t *testing.T) {
 	refused(t, term.DDPWrap, "the whole range", func(v *victim) { v.to(v.write.STag(), 1<<64-1, memLen) })
 }
 
-// More Reads than the IRD: the victim's socket is not read from meanwhile, so none can have been
-// answered.
+// TestReadsBeyondIRD: more Reads than the IRD get a Terminate. The peer reads nothing meanwhile, so
+// no Read can have been answered.
 func TestReadsBeyondIRD(t *testing.T) {
 	refused(t, term.DDPNoBuffer, "IRD + 1", func(v *victim) {
 		var out []byte
@@ -239,7 +239,8 @@ func TestReadsBeyondIRD(t *testing.T) {
 	})
 }
 
-// A Read of nothing names no memory: any STag will do (RFC 5040 §5.2.1 [R5040-109]).
+// TestReadOfNothing: a Read of 0 bytes names no memory, so any STag is valid (RFC 5040 §5.2.1
+// [R5040-109]).
 func TestReadOfNothing(t *testing.T) {
 	conformance.Proves(t, "R5040-109", "R5040-110", "R5040-253")
 	v := newVictim(t)
@@ -330,8 +331,8 @@ func TestNoReceivePosted(t *testing.T) {
 	})
 }
 
-// Guessing STags: the first guess that is wrong ends the stream, so a peer learns
-// one of 2^32 for each connection that it opens.
+// TestSTagGuessing: the first wrong guess ends the stream. So a peer can test one STag of 2^32 with
+// each connection.
 func TestSTagGuessing(t *testing.T) {
 	v := newVictim(t)
 	guess := uint32(v.write.STag()) + 0x100

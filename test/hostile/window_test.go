@@ -22,7 +22,8 @@ import (
 // TCP.
 const memory = 16 << 20
 
-// greedy returns a server of a large file and a large directory with little memory.
+// greedy returns a server with a large file, a large directory and little memory, and the file's
+// handle.
 func greedy(t *testing.T) (*target, nfs3.FH) {
 	t.Helper()
 	data := pattern(1 << 20)
@@ -51,7 +52,7 @@ func greedy(t *testing.T) (*target, nfs3.FH) {
 	return a, res.FH
 }
 
-// narrow makes the window small in which a connection takes bytes.
+// narrow makes a connection's receive window small.
 func narrow(c net.Conn) { c.(*net.TCPConn).SetReadBuffer(4 << 10) }
 
 // deaf returns a peer that has made its first call, and will read no more.
@@ -73,8 +74,8 @@ func asks(p *peer.Peer, proc uint32, args xdr.Marshaler, lists func(*rpcrdma.Hea
 
 const deafPeers = 6
 
-// The window of peers that ask for megabytes stays shut. The waiting data is bounded by the memory
-// budget, and others get their share of it.
+// TestClosedWindowREAD: peers request megabytes and keep their windows closed. The waiting data is
+// bounded by the memory budget, and other clients get their share of it.
 func TestClosedWindowREAD(t *testing.T) {
 	a, fh := greedy(t)
 	b := newBound(t)
@@ -121,8 +122,8 @@ func TestClosedWindowTCP(t *testing.T) {
 	b.within("replies that nobody takes", 2*memory+deafPeers*perConn+small, 64+deafPeers*80)
 }
 
-// A gigabyte in Read chunks is offered and never given. Pulls wait their turn for the budget; a
-// mere promise costs no memory.
+// TestAdvertisedGigabyte: peers offer a gigabyte in Read chunks and never send it. The server's
+// Reads wait for the budget. An offer alone costs no memory.
 func TestAdvertisedGigabyte(t *testing.T) {
 	a, fh := greedy(t)
 	b := newBound(t)
@@ -139,7 +140,8 @@ func TestAdvertisedGigabyte(t *testing.T) {
 	b.within("chunks that never come", memory+deafPeers*perConn+small, 64+deafPeers*80)
 }
 
-// Large records by TCP are announced, begun, and never ended.
+// TestAdvertisedRecords: peers announce large records over TCP, begin them, and never end them.
+// Their memory is bounded.
 func TestAdvertisedRecords(t *testing.T) {
 	a, _ := greedy(t)
 	b := newBound(t)

@@ -1,4 +1,4 @@
-// Captures of the traffic, and the verdict on them.
+// Captures of the traffic, and the checks on them.
 
 package linux
 
@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// tapping puts a tap with a capture before an address, for peers that call listen; the returned
-// function ends both and checks the traffic.
+// tapping puts a tap with a capture between listen and upstream. The returned function ends both
+// and checks the traffic.
 func tapping(t *testing.T, listen, upstream string) (*tap.Tap, func(wire.Want)) {
 	t.Helper()
 	dir := os.Getenv("NFSRDMA_CAPTURES") // kept there to be read
@@ -40,8 +40,8 @@ func tapping(t *testing.T, listen, upstream string) (*tap.Tap, func(wire.Want)) 
 	}
 }
 
-// watched puts a tap before an address for as long as the test runs, and returns its port. At
-// the test's end all that went through is checked.
+// watched puts a tap between listen and upstream until the test ends, and returns its port. At the
+// test's end all traffic is checked.
 func watched(t *testing.T, listen, upstream string, want *wire.Want) int {
 	t.Helper()
 	tp, check := tapping(t, listen, upstream)
@@ -53,7 +53,7 @@ func watched(t *testing.T, listen, upstream string, want *wire.Want) int {
 	return tp.Port()
 }
 
-// relay makes an address known to peers that call listen, for as long as the test runs.
+// relay forwards connections from listen to upstream until the test ends, and returns its port.
 func relay(t *testing.T, listen, upstream string) int {
 	t.Helper()
 	tp, err := tap.New(listen, upstream, nil)

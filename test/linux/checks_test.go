@@ -57,7 +57,8 @@ func serveOrPeer(t *testing.T, g *guest.Guest, series, dir string, args ...strin
 
 const unmount = "cd /; umount /mnt"
 
-// The whole list over RDMA on 6.1, with 64 MB; elsewhere the parts with most transport work.
+// TestFileSemantics: 6.1 runs the whole list over RDMA, with a 64 MB file. The other rows run the
+// parts with most transport work.
 func TestFileSemantics(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -118,7 +119,8 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-// A directory of many names, made on the host, listed by the guest in both ways.
+// TestLargeDirectory: the guest lists a directory of many names, made on the host, with READDIRPLUS
+// and with READDIR.
 func TestLargeDirectory(t *testing.T) {
 	t.Parallel()
 	type listing struct{ proto, options string }

@@ -21,9 +21,9 @@ import (
 // page and segment, and one to each side.
 var sizes = []int{0, 1, 3, 4, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 1<<20 - 1, 1 << 20}
 
-// All of it on 6.1; less of the slow parts on 6.12, and little with CRCs where the user network
-// cuts trailers: when siw ends a connection after a misread trailer, 6.12's svcrdma frees a QP
-// whose MRs are in use, and its kernel does not always survive that.
+// TestWeUseLinux: 6.1 runs everything. 6.12 runs less of the slow parts, and little with CRCs where
+// the user network cuts trailers. When siw ends a connection after a misread trailer, 6.12's
+// svcrdma frees a QP whose MRs are in use. Its kernel does not always survive that.
 func TestWeUseLinux(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -122,8 +122,8 @@ func freshConnections(t *testing.T, c tool, connections int) {
 	}
 }
 
-// knfsd goes away and comes back while we copy: the copy ends well or with an error within its
-// time, and all bytes that it reports copied are there.
+// serverRestarts restarts knfsd during a copy. The copy succeeds, or fails within its time limit.
+// All bytes that it reports copied are in the file.
 func serverRestarts(t *testing.T, s *far) {
 	a := s.again(t)
 	c := rdmaTool(t, a.far)
@@ -132,7 +132,7 @@ func serverRestarts(t *testing.T, s *far) {
 		c.args = append(c.args, "--crc", "off")
 	}
 	restartWhileCopying(t, s.Guest, c)
-	// Reads may ask again for memory that Linux has put away, which it ends with a Terminate.
+	// A Read may be repeated for memory that Linux has released. Linux then sends a Terminate.
 	a.check(wire.Want{ClientOurs: true, Cut: true, Terminates: 1})
 }
 

@@ -45,8 +45,8 @@ func quiet(t *testing.T, g *guest.Guest, expected ...string) {
 	}
 }
 
-// comesOfMisreading removes from the kernel's log the effects of a trailer that siw misread on a
-// server that reads from us.
+// comesOfMisreading returns the kernel's log without the effects that a trailer misread by siw has
+// on a server that reads from us.
 func comesOfMisreading(t *testing.T, said string) string {
 	said = lostMRs.ReplaceAllStringFunc(said, func(warning string) string {
 		t.Logf("the guest's kernel says, as expected:\n%s", warning)
@@ -71,10 +71,10 @@ var lostMRs = regexp.MustCompile(`(?s)[^\n]*WARNING: [^\n]* ib_destroy_qp_user\+
 
 var crcError = regexp.MustCompile(`siw: crc error\. in: ([0-9a-f]{8}), own ([0-9a-f]{8}),`)
 
-// misreadTrailer distinguishes siw's own fault from an FPDU with a wrong CRC. When a trailer comes
-// in two pieces siw stores the second, n bytes long, over the first: its CRC then begins with the
-// last n bytes of the right one, and after these the first piece is as it was. QEMU's user network
-// cuts where it likes, so any test may see this.
+// misreadTrailer distinguishes siw's own fault from an FPDU with a wrong CRC. When a trailer
+// arrives in two pieces, siw stores the second, n bytes long, over the first. Its CRC then begins
+// with the last n bytes of the right CRC, and the rest of the first piece follows unchanged. QEMU's
+// user network cuts anywhere, so any test may see this.
 func misreadTrailer(line string) bool {
 	m := crcError.FindStringSubmatch(line)
 	if m == nil {
@@ -112,7 +112,7 @@ func TestMisreadTrailer(t *testing.T) {
 	}
 }
 
-// Only a thread that waits for an RDMA Read may be blocked.
+// TestComesOfMisreading: only a thread that waits for an RDMA Read may be blocked.
 func TestComesOfMisreading(t *testing.T) {
 	report := func(where string) string {
 		return "[  244.648703] INFO: task nfsd:145 blocked for more than 120 seconds.\n" +

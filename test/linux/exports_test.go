@@ -1,5 +1,5 @@
-// Rules of an exports file as Linux's client meets them: refused, read-only, squashed, changed at
-// work.
+// Rules of an exports file for Linux's client: refused, read-only, squashed, and changed while it
+// works.
 
 package linux
 
@@ -39,9 +39,9 @@ echo text > /mnt/of-nobody-$proto
 umount /mnt
 `
 
-// TestExportsFile: a guest gets "access denied" where the file names another client, reads where it
-// may only read, while a local client writes to the same directory, and is squashed by its rule. It
-// notices nothing when new rules keep its own, and has a stale handle when its own has gone.
+// TestExportsFile: a guest gets "access denied" for a directory exported to another client. It only
+// reads a read-only directory, to which a local client writes, and is squashed by its rule. New
+// rules that keep its own do not disturb it. Without its own rule it gets a stale handle.
 func TestExportsFile(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -102,7 +102,7 @@ func exportsFile(t *testing.T, series string) {
 }
 
 // exportRules is an exports file with a directory, a client with fewer rights, and one with more;
-// exportRW is a rule that goes.
+// exportRW is a rule that is removed.
 const (
 	exportRules = "%[1]s/ro %[2]s(ro) %[3]s(rw,no_root_squash,insecure)\n%[1]s/squash %[2]s(rw)\n%[1]s/other 192.0.2.7(rw)\n"
 	exportRW    = "%s/rw %s(rw,no_root_squash)"
@@ -126,8 +126,8 @@ const makeExports = `modprobe ext4 && modprobe brd rd_nr=1 rd_size=24576 && /sbi
 mkdir /rules && mount -t ext4 /dev/ram0 /rules && cd /rules && mkdir rw ro other squash && chmod 777 squash && echo kept > ro/kept
 `
 
-// exportsOfLinux gives a guest the same rules at Linux's server in another guest. That server sees
-// this machine, which relays, and no reserved port, so its rules have insecure as well.
+// exportsOfLinux checks the same rules with Linux's server in another guest. That server sees the
+// address of this machine, which relays, and no reserved port. So its rules have insecure, too.
 func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
 	s := knfsd(t, series, guest.Fixed, g, wire.Want{})
 	for _, port := range []int{111, 2049, 20048, 20049} {
@@ -154,7 +154,8 @@ func exportsOfLinux(t *testing.T, series string, g *guest.Guest) {
 	quiet(t, g)
 }
 
-// relayPort lets a guest that calls listen reach another machine's port under the same number.
+// relayPort relays a port of listen to the same port of another machine, for a guest that cannot
+// reach that machine.
 func relayPort(t *testing.T, port int, listen, upstream string) {
 	t.Helper()
 	at := strconv.Itoa(port)
@@ -184,7 +185,7 @@ func relayPort(t *testing.T, port int, listen, upstream string) {
 	}()
 }
 
-// changedAtWork changes the rules of others over and over while the guest works under rules that
+// changedAtWork repeatedly changes other clients' rules while the guest works under rules that
 // stay.
 func changedAtWork(t *testing.T, g *guest.Guest, s *server, dir string, change func(i int)) {
 	t.Helper()

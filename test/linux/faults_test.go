@@ -1,5 +1,5 @@
-// Linux's view of faults: the server killed, connections cut, errors that must come
-// through as themselves.
+// Linux's view of faults: the server killed, connections cut, and errors that must reach programs
+// unchanged.
 
 package linux
 
@@ -50,7 +50,7 @@ func start(t *testing.T, g *guest.Guest, script string) *background {
 	return b
 }
 
-// wait returns the script's output; it must end well.
+// wait returns the output of the script, which must succeed.
 func (b *background) wait() string {
 	b.t.Helper()
 	<-b.done
@@ -63,7 +63,7 @@ func (b *background) wait() string {
 	return b.out
 }
 
-// until waits while the script runs until a condition on the host holds.
+// until waits for a condition on the host. It fails if the script ends first.
 func (b *background) until(what string, ok func() bool) {
 	b.t.Helper()
 	for !ok() {
@@ -76,8 +76,8 @@ func (b *background) until(what string, ok func() bool) {
 	}
 }
 
-// The RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The guest connects
-// again and its operation goes on.
+// TestConnectionCut: the RDMA connection is cut in the middle of a READ, a WRITE and a READDIR. The
+// guest connects again and its operation goes on.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -124,7 +124,7 @@ func connectionCut(t *testing.T, series string) {
 	sameFile(t, filepath.Join(dir, "new"), want)
 }
 
-// Errors reach the guest's programs as themselves.
+// TestErrors: errors of the server reach the guest's programs unchanged.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -168,7 +168,7 @@ func failures(t *testing.T, series string) {
 		write(t, filepath.Join(dir, "gone"), pattern(100_000, 6))
 		s := serve(t, g, dir)
 		run(t, g, s.mount("rdma", ""))
-		// Held open by a process that lives on, while the host removes the file.
+		// A process holds the file open while the host removes it.
 		run(t, g, "(exec 3< /mnt/gone; echo up > /run/held; while [ -e /run/held ]; do sleep 0.1; done; drop_caches; cat <&3 > /run/stale 2>&1; echo done >> /run/stale) > /dev/null 2>&1 & \nwhile [ ! -e /run/held ]; do sleep 0.1; done")
 		must.Succeed(t, os.Remove(filepath.Join(dir, "gone")))
 		says(t, g, "rm /run/held; while ! grep -q done /run/stale 2>/dev/null; do sleep 0.1; done; cat /run/stale", "Stale file handle")
@@ -200,8 +200,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// The traffic between Linux and us is lawful, message by message, on the kernel and with the CRC
-// mode that TestFileSemantics leaves out.
+// TestLinuxMountsUsOnTheWire: the traffic between Linux and us is correct, message by message. It
+// is the kernel with the CRC mode that TestFileSemantics leaves out.
 func TestLinuxMountsUsOnTheWire(t *testing.T) {
 	enter(t, "6.12")
 	g := client(t, "6.12")

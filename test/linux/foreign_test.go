@@ -1,5 +1,5 @@
-// Servers of others in the place of ours, where NFSRDMA_LINUX_PEER names one: Linux's in a guest of
-// its own, nfs-ganesha on this machine.
+// Servers of other projects in place of ours, if NFSRDMA_LINUX_PEER names one: Linux's in a guest
+// of its own, or nfs-ganesha on this machine.
 
 package linux
 
@@ -25,17 +25,17 @@ import (
 func peerName() string { return os.Getenv("NFSRDMA_LINUX_PEER") }
 
 // A foreign is another project's server that guests reach at the ports of its rpcbind. The tests
-// log its answers: it differs from ours.
+// log its answers, because they differ from ours.
 type foreign struct {
 	t      *testing.T
 	name   string
 	g      *guest.Guest // where knfsd is
 	export string       // the path that clients mount
-	dir    string       // the same to programs of its machine
+	dir    string       // the same for programs on its machine
 
-	// Of nfs-ganesha.
+	// For nfs-ganesha only.
 	state  string   // a directory
-	inside []string // the command prefix for running a command where it is
+	inside []string // the command prefix for running a command in its namespaces
 }
 
 // startForeign starts the server named by NFSRDMA_LINUX_PEER. series is the kernel of knfsd.
@@ -72,7 +72,7 @@ func (f *foreign) mount(client *guest.Guest, proto string) string {
 	return fmt.Sprintf("mount -t nfs -o vers=3,proto=%s %s:%s /mnt", proto, f.address(client), f.export)
 }
 
-// there runs a line on its machine, and returns its output, errors as well.
+// there runs a shell line on the server's machine, and returns its output, with its errors.
 func (f *foreign) there(line string) string {
 	f.t.Helper()
 	if f.g != nil {
@@ -115,7 +115,7 @@ func forwards(t *testing.T, device string) {
 	must.Succeed(t, os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/forwarding", []byte("1"), 0))
 }
 
-// ganeshaRules exports a directory to all, another to a machine that is not there. Other settings
+// ganeshaRules exports a directory to all hosts, and another to a nonexistent host. Other settings
 // have their defaults.
 const ganeshaRules = `
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = true; Enable_RQUOTA = false; mount_path_pseudo = true; }
@@ -190,7 +190,7 @@ func (f *foreign) kill() {
 	f.there(fmt.Sprintf("cd %s && : > away && kill -9 $(cat pid)", f.state))
 }
 
-// again starts it again.
+// again starts the server again after kill.
 func (f *foreign) again() {
 	f.t.Helper()
 	if f.g != nil {

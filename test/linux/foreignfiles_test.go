@@ -9,7 +9,7 @@ import (
 )
 
 // mountsAtForeign runs TestMountsInExport's checks at another project's server. nfs-ganesha has no
-// option for it, and sees existing mounts when it starts.
+// option for mounts in an export, and finds them only when it starts.
 func mountsAtForeign(t *testing.T, series string) {
 	f := startForeign(t, series)
 	g := client(t, series)
@@ -49,7 +49,8 @@ umount /mnt/inner/deep; for i in $(seq 25); do drop_caches; [ -e /mnt/inner/deep
 	ask("all unmounted there", "ls /mnt /mnt/inner; cat /mnt/inner/file; umount /mnt/inner; ls /mnt/inner; cd /; umount -f /mnt || umount -l /mnt; dmesg -c | grep -i -e nfs -e rpc; true")
 }
 
-// aclsAtServer and aclsByClient are done as users 1000, 2000 and 3000.
+// aclsAtServer sets ACLs on the server's machine, and aclsByClient uses and changes them in a
+// mount. Both are about users 1000, 2000 and 3000.
 const aclsAtServer = `
 rm -rf given taken inherits ro/kept; echo content | tee given > taken; mkdir -p inherits
 chown 1000:1000 given && chmod 600 given && setfacl -m u:2000:rw given
@@ -89,7 +90,7 @@ shows /mnt/defaults
 cd /; umount /mnt
 `
 
-// rightsAtGanesha asks nfs-ganesha about ACLs, as far as TestRightsOfUsers asks ours.
+// rightsAtGanesha makes the checks of ACLs in TestRightsOfUsers at nfs-ganesha.
 func rightsAtGanesha(t *testing.T, series string) {
 	f := startForeign(t, series)
 	g := client(t, series)

@@ -1,4 +1,4 @@
-// Locks at another project's server: the questions of TestTwoGuestsLock and TestGuestAndMountLock.
+// Locks at another project's server: the checks of TestTwoGuestsLock and TestGuestAndMountLock.
 // Answers are logged.
 
 package linux
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A foreignLocks is another project's server and all machines that lock its file: the first is its
-// own.
+// A foreignLocks is another project's server and all machines that lock its file. The first is the
+// server's machine.
 type foreignLocks struct {
 	*foreign
 	lockingAll
@@ -94,7 +94,7 @@ func (l *foreignLocks) who(one *locking) string {
 
 func (l *foreignLocks) eachKind() { l.kinds() }
 
-// eachWaiter makes each wait for each, until the lock is free.
+// eachWaiter makes each machine wait for each other machine's lock, until the lock is free.
 func (l *foreignLocks) eachWaiter() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {
@@ -125,8 +125,8 @@ func (l *foreignLocks) waits(holder, waiter *locking) {
 	}
 }
 
-// eachPart makes each client wait for each, while the process that has the lock releases a part,
-// and goes on.
+// eachPart makes each machine wait for each other machine's lock. The process with the lock then
+// releases the part that is waited for, and keeps running.
 func (l *foreignLocks) eachPart() {
 	t := l.lockingAll.t
 	for _, holder := range l.all {
@@ -194,7 +194,7 @@ func (l *foreignLocks) circles() {
 }
 
 // restart kills a server and starts it again: alone, and with a status monitor that reports it. One
-// client, whose own monitor hangs, hears of it too late.
+// client is notified too late, because its own monitor hangs.
 func (l *foreignLocks) restart() {
 	t := l.lockingAll.t
 	a, b := l.all[1], l.all[2]

@@ -15,7 +15,8 @@ import (
 // services are the values of sec= for Kerberos.
 var services = []string{"krb5", "krb5i", "krb5p"}
 
-// TestKerberos: Linux alone first, which shows that the guest and its realm work; then with us.
+// TestKerberos: first Linux's client mounts Linux's server, which shows that the guest and its
+// realm work. Then each works with our other end.
 func TestKerberos(t *testing.T) {
 	g := bootSecure(t)
 	r := g.withKerberos(realm.Options{})
@@ -40,7 +41,8 @@ func TestKerberos(t *testing.T) {
 	t.Run("commands", func(t *testing.T) { g.servesOurKerberos(t, r) })
 }
 
-// servesOurKerberos: our commands use the guest's server as a user with a ticket, and not without.
+// servesOurKerberos: our commands use the guest's server as a user with a ticket, and fail without
+// a ticket.
 func (g *secureGuest) servesOurKerberos(t *testing.T, r *realm.Realm) {
 	s := g.reached(t)
 	env := []string{"KRB5_CONFIG=" + r.Conf(), "KRB5CCNAME=FILE:" + r.Kinit(alice, password)}
@@ -145,8 +147,9 @@ done
 echo $(($(date +%s) - began))
 `
 
-// outlivesTicket: a copy goes on past the end of a ticket that its user has renewed, for another 5
-// s. Then it fails; with the next ticket its file has all blocks before that.
+// outlivesTicket: a copy goes on past the end of its user's first ticket, because the user has a
+// second one. It fails at the end of the second. Under a third ticket, its file has all blocks
+// copied before.
 func outlivesTicket(t *testing.T, g *guest.Guest, p securePeer, sec string) {
 	t.Helper()
 	write(t, filepath.Join(g.Share, "copy"), []byte(copySlowly))

@@ -44,8 +44,8 @@ cd /; umount /mnt`
 // record returns record number i of killScript.
 func record(i int) []byte { return bytes.Repeat([]byte{byte('A' + i%26)}, 4000) }
 
-// The mount recovers by itself, acknowledged data is there at each kill, byte by byte, and no
-// handle is stale.
+// TestServerKilled: the mount recovers by itself. At each kill acknowledged data is there, byte by
+// byte, and no handle is stale.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

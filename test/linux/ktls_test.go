@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestKernelTLS runs tests in the guest, whose kernel must have had connections of them: those of
-// transport/internal/ktls, and those of transport with sessions of both ends in the kernel.
+// TestKernelTLS runs tests in the guest: those of transport/internal/ktls, and those of transport
+// with both ends' sessions in the kernel. The guest's kernel must have counted sessions of each.
 func TestKernelTLS(t *testing.T) {
 	enter(t, secureSeries)
 	g := client(t, secureSeries)
@@ -39,8 +39,8 @@ func TestKernelTLS(t *testing.T) {
 	quiet(t, g)
 }
 
-// serveKernel has our server move sessions into the guest's kernel, and our client read 1 MiB,
-// while the kernel traces the server's system calls that give bytes away.
+// serveKernel makes our server move sessions into the guest's kernel, and our client read 1 MiB.
+// Meanwhile the kernel traces the server's system calls that send bytes.
 const serveKernel = `
 modprobe tls
 mkdir -p /tmp/k/export && cd /tmp/k && export XDG_RUNTIME_DIR=/tmp/k
@@ -94,7 +94,7 @@ func serveKernelTLS(t *testing.T, g *guest.Guest) {
 	}
 }
 
-// sessionsOf returns the number of sessions that the kernel has sent in, from tls_stat.
+// sessionsOf returns the line in tls_stat with the number of sessions that the kernel has sent in.
 func sessionsOf(stat string) string {
 	return regexp.MustCompile(`TlsTxSw\s+(\d+)`).FindString(stat)
 }

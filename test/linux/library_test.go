@@ -45,8 +45,8 @@ func library(t *testing.T, port int, opt nfsclient.Options) {
 	}
 }
 
-// libraryOffsets writes each size at odd places in its own file, all at once, and reads it back
-// between guards.
+// libraryOffsets writes each size at an odd offset in its own file, all concurrently, and reads it
+// back between guards.
 func libraryOffsets(ctx context.Context, f *nfsclient.FS) error {
 	var all errgroup.Group
 	for i, n := range sizes {

@@ -37,7 +37,7 @@ func sameFile(t *testing.T, path string, want []byte) {
 	}
 }
 
-// manyNames makes a directory of n empty files below dir and returns its name.
+// manyNames makes a directory with empty files below dir and returns the directory's name.
 func manyNames(t *testing.T, dir string, names int) string {
 	t.Helper()
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, "many"), 0o777))

@@ -1,5 +1,5 @@
-// Locks of two guests that end in other ways than by being released: in a circle, with the server,
-// and with a guest, which comes back or does not.
+// Locks of two guests that end without their release: in a deadlock, with the server, or with a
+// guest, which comes back or does not.
 
 package linux
 
@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// marks reports whether processes have made a file of the share, or of here.
+// marks reports whether a process has made this file: in the guest's share, or on this machine.
 func (p *process) marks(name string) bool {
 	_, err := os.Stat(p.here(name))
 	return err == nil
 }
 
-// eachOther makes two wait for each other, on two guests, on one guest, and on a guest and here:
-// one gets EDEADLK, and the other has all its locks when that one has ended.
+// eachOther makes two processes wait for each other: on two guests, on one guest, and on a guest
+// and this machine. One gets EDEADLK. The other has all its locks after that one has ended.
 func (l *lockingAll) eachOther() {
 	here, a, b := l.all[0], l.all[1], l.all[2]
 	for _, pair := range [][2]*locking{{a, b}, {b, a}, {a, a}, {here, a}, {here, b}} {
@@ -69,8 +69,8 @@ func waits(t *testing.T, pid string) bool {
 	return false
 }
 
-// tooLate kills a server: one guest reclaims its lock in time; the other, which is not notified,
-// too late: another client keeps what it has locked since.
+// tooLate kills a server. One guest reclaims its lock in time. The other is not notified and comes
+// too late: another client keeps the lock that it has taken meanwhile.
 func (l *lockingAll) tooLate(s *server) {
 	a, b := l.all[1], l.all[2]
 	first, second := a.start("w 0 10"), b.start("w 20 10")
@@ -105,8 +105,7 @@ func (l *lockingAll) tooLate(s *server) {
 	l.free()
 }
 
-// crash kills a guest: its locks stay until it has started again, when its sm-notify
-// reports that.
+// crash kills a guest. Its locks stay until it has started again, when its sm-notify reports that.
 func (l *lockingAll) crash(s *server) {
 	a, b := l.all[1], l.all[2]
 	before, series := b.g, "6.12"
@@ -157,9 +156,9 @@ func (l *lockingAll) gone(s *server) {
 		l.t.Error("the server has no connection of who has just locked something")
 	}
 	began := time.Now()
-	// Its connections end: with NFSRDMA_FULL=1 as Linux ends idle ones, after 5 minutes; otherwise
-	// none of their packets reaches the server any more, which then gives them up after 150 s.
-	// Until then it does not ask the machine: a connection is answer enough.
+	// Its connections end. With NFSRDMA_FULL=1 Linux ends them as idle after 5 minutes. Otherwise
+	// none of their packets reaches the server any more, which gives the connections up after 150
+	// s. Until then the server does not probe the machine, because a connection proves enough.
 	if !full {
 		// ip alone would be busybox's
 		b.run("/bin/ip rule add to " + b.g.Host + " dport 2049 prohibit")
@@ -168,7 +167,7 @@ func (l *lockingAll) gone(s *server) {
 		time.Sleep(time.Second)
 		return !connected()
 	})
-	// in which the server asks the machine three times, and would free the lock if that did not
+	// meanwhile the server probes the machine three times, and would free the lock without an
 	// answer
 	time.Sleep(100 * time.Second)
 	if waiter.has() || !l.here.has(0, 10) || strings.Contains(s.log.String(), lostToGone) {

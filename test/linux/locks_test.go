@@ -34,7 +34,7 @@ func fromHost(t *testing.T, g *guest.Guest, name string) string {
 	return command
 }
 
-// lockUp starts what a guest needs for locks, unless an earlier test has.
+// lockUp starts rpcbind and rpc.statd in a guest, unless an earlier test has.
 func lockUp(t *testing.T, g *guest.Guest) {
 	t.Helper()
 	statd := fromHost(t, g, "rpc.statd")
@@ -63,8 +63,8 @@ func (l fileLock) has(start, n int64) bool {
 }
 
 // TestLinuxLocks: guest processes, which mount without nolock, and a local program exclude one
-// another; a waiter is granted its lock; Linux reclaims it after the server was killed; and it is
-// freed when Linux reports that it has started again.
+// another. A waiter is granted its lock. Linux reclaims a lock after the server was killed. The
+// lock is freed when Linux reports that it has started again.
 func TestLinuxLocks(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -17,9 +17,9 @@ import (
 )
 
 // TestGuestAndMountLock: processes of a guest, which mounts without nolock, programs on nfsrdma
-// mount, and a program that locks the served file itself exclude one another: each kind of lock
-// beside each, on overlapping and separate bytes, with waiters, until the lock's process ends and
-// until it releases the lock.
+// mount, and a program that locks the served file itself exclude one another. Each kind of lock is
+// tried beside each other kind, on overlapping and separate bytes. Waiters get the lock when its
+// process releases it, or ends.
 func TestGuestAndMountLock(t *testing.T) {
 	t.Parallel()
 	for guests, ours := range map[string]string{"rdma": "tcp", "tcp": "rdma"} {
@@ -97,8 +97,8 @@ func unmountOurs(t *testing.T, nfsrdma, dir string) {
 	}
 }
 
-// releases makes each client wait for each, while the process that has the lock releases it and
-// goes on. Locks by flock(2), too.
+// releases makes each machine wait for each other machine's lock. The process with the lock then
+// releases it and keeps running. Locks by flock(2) are among them.
 func (l *lockingAll) releases() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {

@@ -29,8 +29,8 @@ func eventually(t *testing.T, what string, do func() error) {
 	}
 }
 
-// The mount point's own directory by default; with --crossmnt a file system of
-// its own, which the client mounts by itself, and which the host can unmount.
+// TestMountsInExport: by default a client sees the mount point's own directory. With --crossmnt it
+// sees a separate file system, which the client mounts by itself and the host can unmount.
 func TestMountsInExport(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {
@@ -68,7 +68,7 @@ func mountsInExport(t *testing.T, series string) {
 		t.Errorf("in the mounted file system: %q", out)
 	}
 	run(t, g, "echo moved > /mnt/from && mv /mnt/from /mnt/inner/to && cmp /mnt/inner/to - <<E\nmoved\nE\nls -la /mnt /mnt/inner && cd /mnt/inner && cd .. && [ -e hello.txt ]")
-	// A program that the guest uploads runs on the host while the guest has it.
+	// A program uploaded by the guest runs on the host while the guest still caches it.
 	run(t, g, "printf '#!/bin/sh\\nexit 0\\n' > /mnt/prog && chmod 755 /mnt/prog && cat /mnt/prog > /dev/null")
 	eventually(t, "running what was uploaded", func() error { return exec.Command(filepath.Join(dir, "prog")).Run() })
 	mountsComeAndGo(t, g, inner)
@@ -77,9 +77,9 @@ func mountsInExport(t *testing.T, series string) {
 	quiet(t, g)
 }
 
-// mountsComeAndGo mounts a file system inside the one that is mounted in the export, while the
-// guest uses that, removes it, and mounts another one in its place. The guest has each as its own
-// mount and device.
+// mountsComeAndGo mounts a file system inside the mount in the export, while the guest uses that
+// mount. Then it removes the inner one and mounts another in its place. The guest has each as a
+// separate mount and device.
 func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 	t.Helper()
 	deep := filepath.Join(inner, "deep")
@@ -90,8 +90,8 @@ func mountsComeAndGo(t *testing.T, g *guest.Guest, inner string) {
 		must.Succeed(t, syscall.Mount("tmpfs", deep, "tmpfs", 0, "size=4m,mode=777"))
 		t.Cleanup(func() { syscall.Unmount(deep, syscall.MNT_DETACH) })
 		write(t, filepath.Join(deep, "file"), []byte(content))
-		// The guest knows the directory under it now, and asks for its name again when it has
-		// forgotten it.
+		// The guest has the covered directory in its cache, and looks up the name again only
+		// without that entry.
 		out := run(t, g, `n=0; until drop_caches; grep -qs `+content+` /mnt/inner/deep/file; do n=$((n + 1)); [ $n -lt 3000 ] || { ls -la /mnt/inner/deep; exit 1; }; sleep 0.2; done
 stat -c %d /mnt /mnt/inner /mnt/inner/deep | sort -u | wc -l; grep -c " /mnt/inner/deep nfs " /proc/mounts; echo written > /mnt/inner/deep/of-guest && sync`)
 		if strings.Join(strings.Fields(out), " ") != "3 1" {

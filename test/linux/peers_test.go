@@ -45,8 +45,8 @@ func TestLinuxMountsLinux(t *testing.T) {
 	}
 }
 
-// cannotReachUs shows that no connection that an isolated guest opens is answered, while
-// one to the same port from this machine is.
+// cannotReachUs checks that connections from an isolated guest get no answer. A connection from
+// this machine to the same port does.
 func cannotReachUs(t *testing.T, g *guest.Guest) {
 	ln, err := net.Listen("tcp4", net.JoinHostPort(g.Listen, "0"))
 	if err != nil {
@@ -79,7 +79,8 @@ func cannotReachUs(t *testing.T, g *guest.Guest) {
 // exportDir returns a directory that our server can export, with one known file in it.
 func exportDir(t *testing.T) string { return prepareExport(t, t.TempDir()) }
 
-// memoryDir is exportDir in memory, where there is room for it: syncs cost nothing there.
+// memoryDir returns a directory like exportDir's, but in memory if there is room: syncs cost
+// nothing there.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	const shm = "/dev/shm"
@@ -102,7 +103,8 @@ func prepareExport(t *testing.T, dir string) string {
 	return dir
 }
 
-// The basis for all other tests. Over RDMA the wire is checked.
+// TestLinuxMountsUs: Linux mounts our server and reads and writes, as the basis for all other
+// tests. Over RDMA the wire is checked.
 func TestLinuxMountsUs(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

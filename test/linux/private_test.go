@@ -22,7 +22,8 @@ const (
 	hiddenText = "text-in-a-file"
 )
 
-// recorded captures what work does at the port of a tap before an address, and returns the file.
+// recorded captures the traffic through a tap between listen and upstream while work uses the tap's
+// port, and returns the capture's path.
 func recorded(t *testing.T, listen, upstream string, work func(port int)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "capture.pcap")
@@ -37,8 +38,8 @@ func recorded(t *testing.T, listen, upstream string, work func(port int)) string
 	return path
 }
 
-// hides checks whether the name and the text of a file can be read on the way to a server of ours,
-// by searching for them and by tshark.
+// hides checks whether a file's name and text are hidden on the way to a server of ours. It
+// searches the capture for both, and reads it with tshark.
 func hides(t *testing.T, g *guest.Guest, s *server, p securePeer, proto, options string, want bool) {
 	t.Helper()
 	upstream := s.address(s.tcp)

@@ -28,8 +28,8 @@ chmod 777 /export
 setquota -u 1000 0 2048 0 10 /export
 dmesg -c > /dev/null`
 
-// startServer starts our server there. Its process number and exit status go to files,
-// as the script that ends it is another one.
+// startServer starts our server in the guest. Its process number and exit status go to files,
+// because another script ends it.
 const startServer = `
 (sh -c 'echo $$ > /run/pid; exec /tmp/nfsrdmad serve /export --addr 0.0.0.0 --no-root-squash --state-dir /run/state --crc auto'
 echo $? > /run/status) > /run/nfsrdmad.log 2>&1 < /dev/null &
@@ -39,7 +39,8 @@ for i in $(seq 6000); do
 done
 cat /run/nfsrdmad.log; exit 1`
 
-// stopServer checks that it ends by itself and holds nothing of the file system.
+// stopServer stops our server, and checks that it ends by itself and holds nothing of the file
+// system.
 const stopServer = `
 kill -INT $(cat /run/pid)
 for i in $(seq 3000); do [ -e /run/status ] && break; sleep 0.1; done
@@ -56,7 +57,7 @@ chmod 644 taken && setfacl -m u:1000:--- taken || exit 1
 chmod 777 inherits && setfacl -d -m u::rwx,u:2000:rwx,g::r-x,m::rwx,o::- inherits || exit 1
 chown 2000:2000 setid && chmod 6777 setid`
 
-// shows is for both: it compares the ACL of a file as getfacl shows it, in one line.
+// shows runs on both sides: it compares a file's ACL with that of getfacl, in one line.
 const shows = `
 shows() {
 	acl=$(echo $(getfacl -pncE "$1" 2>&1))
@@ -192,8 +193,8 @@ func volumeGuest(t *testing.T, series string, client *guest.Guest) *far {
 	return reach(t, s, client, &wire.Want{ServerOurs: true})
 }
 
-// Users have the same rights as local processes have on the file system, no less and no more: ACLs,
-// default ACLs, quotas for blocks and files, reserved blocks, set-id bits.
+// TestRightsOfUsers: users have the same rights as local processes have on the file system, no less
+// and no more: ACLs, default ACLs, quotas for blocks and files, reserved blocks, set-id bits.
 func TestRightsOfUsers(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

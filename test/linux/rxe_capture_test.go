@@ -26,7 +26,7 @@ import (
 )
 
 // A deviceCapture writes all IPv4 packets of a device into a file until it is closed. Unlike
-// tcpdump it is there everywhere.
+// tcpdump it needs no installed program.
 type deviceCapture struct {
 	path string
 	ours netip.Addr // this machine's end of the device
@@ -133,9 +133,9 @@ func (c *deviceCapture) check(t *testing.T, lossy bool) {
 	c.checkKinds(t, lossy, packet.UDSendOnly, packet.RCSendOnly, packet.RCAck, packet.RCWriteOnly, packet.RCReadRequest)
 }
 
-// checkKinds closes the capture and parses each packet: all have a valid ICRC, from either sender.
-// Nothing is refused, and only lost packets are reported missing; where netem loses packets, lossy,
-// the capture cannot show which. Some of each of the kinds must be in it.
+// checkKinds closes the capture and parses each packet. Each has a valid ICRC, from either sender,
+// and none is refused. Only lost packets are reported missing. If netem loses packets (lossy), the
+// capture cannot show which. The capture must have packets of each kind.
 func (c *deviceCapture) checkKinds(t *testing.T, lossy bool, kinds ...packet.Opcode) {
 	t.Helper()
 	lost := c.close(t)
@@ -224,7 +224,7 @@ type frames struct {
 	ours    netip.Addr
 	seen    map[sentPSN]bool
 	data    map[answerPSN]bool
-	blind   bool // packets can be lost that the capture has, or lack in it that came
+	blind   bool // captured packets may be lost later, and arrived packets may be missing
 	missing int  // NAKs for a sequence error
 }
 
@@ -259,16 +259,15 @@ func (f *frames) check(t *testing.T, frame int, ip []byte) (op packet.Opcode, ok
 	switch s := h.AETH.Syndrome; {
 	case h.Opcode != packet.RCAck || s.Kind() == packet.KindACK:
 	case f.blind && v4.Src != f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess:
-		// A Read that netem delays comes once more, after it was answered and its memory given up:
-		// rxe ends the connection.
+		// netem delays a Read, which rxe repeats. The late Read comes after its memory was given
+		// up: rxe ends the connection.
 		t.Logf("frame %d: rxe ends the connection for a Read that comes late", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKInvalidRequest:
-		// After an empty Write rxe sometimes begins the next Write again at another PSN, and its
-		// parts do not add up.
+		// After an empty Write rxe sometimes restarts the next Write at another PSN, and the
+		// lengths of its parts do not add up.
 		t.Logf("frame %d: a Write of rxe's does not add up", frame)
 	case f.blind && v4.Src == f.ours && s.Kind() == packet.KindNAK && s.NAKCode() == packet.NAKRemoteAccess && f.data[answerPSN{h.DestQP, h.PSN}]:
-		// A Read of rxe's came once more, and its memory was given up before its data left once
-		// more.
+		// rxe repeated a Read, and its memory was given up before its data was sent again.
 		t.Logf("frame %d: a Read of rxe's that was answered comes late", frame)
 	case s.Kind() != packet.KindNAK || s.NAKCode() != packet.NAKSequence:
 		t.Errorf("frame %d of %v: %v", frame, v4.Src, s)
@@ -291,9 +290,9 @@ func (f *frames) answer(t *testing.T, frame int, h *packet.Header) {
 	}
 }
 
-// nak checks a NAK for a missing packet. A machine that is busy enough loses packets without netem:
-// the guest's before they reach the device, and ours after it. So we MUST NOT miss a packet in the
-// capture, nor the guest one that we have not sent.
+// nak checks a NAK for a missing packet. A busy machine loses packets even without netem: the
+// guest's before the device, and ours after it. So no NAK of ours may be for a captured packet, and
+// none of the guest's for a packet that is not captured.
 func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	t.Helper()
 	f.missing++

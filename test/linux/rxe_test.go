@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// full asks for the long form.
+// full selects the long form of tests.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
 // rxeClient boots a guest with an rxe device for one test: Linux itself chooses between that and
@@ -29,7 +29,8 @@ func rxeClient(t *testing.T, series string) *guest.Guest {
 	return rxeUp(t, g, err, "rxe_client_up")
 }
 
-// rxeUp makes a guest that was booted, or not, end with the test.
+// rxeUp runs script in a guest that boot has returned, and closes the guest at the test's end. With
+// an error the test is skipped or fails.
 func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest {
 	t.Helper()
 	if errors.Is(err, image.ErrUnavailable) {
@@ -98,9 +99,9 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 	})
 }
 
-// registersTwice is a message of 6.1's rxe when its requests get no answer and it repeats them, as
-// while a server takes too long to start again. It then also repeats the registration of memory,
-// which fails, and sends nothing any more.
+// registersTwice is a message of 6.1's rxe. It repeats requests without an answer, for example
+// while a server restarts slowly. Then it also repeats the registration of memory, which fails, and
+// sends nothing any more.
 const registersTwice = `rdma_rxe: rxe_reg_fast_mr: mr->lkey = 0x[0-9a-f]+ not free$`
 
 // rxeManyNames lists a directory of many names, made on the host, in both ways.
@@ -121,7 +122,7 @@ func rxeManyNames(t *testing.T, g *guest.Guest, names int) {
 	quiet(t, g)
 }
 
-// rxeErrors shows that the guest's programs get the server's refusals as themselves.
+// rxeErrors shows that the server's refusals reach the guest's programs unchanged.
 func rxeErrors(t *testing.T, g *guest.Guest, s *server) {
 	t.Helper()
 	secret := filepath.Join(s.dir, "secret")

@@ -80,8 +80,8 @@ func weServeVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 	verbsReport(t, r, "server", out.Bytes())
 }
 
-// weWait starts our program with further arguments, and once it reports what it waits for, a
-// command in the guest. Both MUST end well.
+// weWait starts our program with further arguments. Once the program reports that it waits, weWait
+// runs a command in the guest. Both must succeed.
 func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, last ...string) *bytes.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
@@ -107,14 +107,14 @@ func weWait(t *testing.T, g *guest.Guest, r verbsRun, waiting, command string, l
 	return out
 }
 
-// linuxServesVerbs has Linux's program wait, and ours connect to it.
+// linuxServesVerbs makes Linux's program wait, and ours connect to it.
 func linuxServesVerbs(t *testing.T, g *guest.Guest, r verbsRun) {
 	out := linuxWaits(t, g, r, r.command(""), r.waits(), g.Network.Guest)
 	verbsReport(t, r, "client", out.Bytes())
 }
 
-// linuxWaits starts a command in the guest, and when another one there succeeds, ours with further
-// arguments. Both MUST end well.
+// linuxWaits starts a command in the guest. Once the command waits succeeds there, it runs our
+// program with further arguments. Both must succeed.
 func linuxWaits(t *testing.T, g *guest.Guest, r verbsRun, command, waits string, last ...string) *bytes.Buffer {
 	t.Helper()
 	run(t, g, fmt.Sprintf(`rm -f /tmp/verbs.*

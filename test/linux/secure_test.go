@@ -102,8 +102,8 @@ func (g *secureGuest) serve(t *testing.T, args ...string) (*server, securePeer) 
 	return s, securePeer{hostName, "hello from nfsrdmad", s.tcp, s.rdma, s.tcp}
 }
 
-// reached lets our client use the guest's own server, whose RDMA traffic is checked. Its principal
-// is also one of localhost.
+// reached makes the guest's own server reachable for our client, and checks its RDMA traffic. The
+// server has a principal for localhost, too.
 func (g *secureGuest) reached(t *testing.T) *far {
 	t.Helper()
 	s := &guest.Server{Guest: g.Guest, RDMA: g.Address(itself.rdma), TCP: g.Address(itself.tcp), Mount: g.Address(itself.mount)}
@@ -119,7 +119,8 @@ func (p securePeer) at(proto, options string) string {
 	return fmt.Sprintf("mount_%s %s:/export /mnt %d %d %s || exit 1\n", proto, p.name, port, p.mount, options)
 }
 
-// readsSmall: the guest mounts a server and reads hello.txt, and the mount has the option.
+// readsSmall makes the guest mount a server with an option and read hello.txt. The mount must have
+// the option.
 func readsSmall(t *testing.T, g *guest.Guest, p securePeer, proto, option string) {
 	t.Helper()
 	out := run(t, g, p.at(proto, option)+"cat /mnt/hello.txt && grep ' /mnt ' /proc/mounts; umount /mnt")

@@ -54,7 +54,8 @@ func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 	return s
 }
 
-// serveRoCE is serve by the other provider; the caller captures the traffic.
+// serveRoCE starts our server with RoCE in place of iWARP, like serve. The caller captures the
+// traffic.
 func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
 	t.Helper()
 	const service = 20049 // of the connection manager, on the guest's own subnet
@@ -161,7 +162,7 @@ func (s *server) tapping(t *testing.T) (*tap.Tap, func(wire.Want)) {
 
 func (s *server) mountAt(port int) string { return mountCommand("rdma", s.g.Host, port, s.tcp, "") }
 
-// address is that of a server port on this machine.
+// address returns the address for a server port on this machine.
 func (s *server) address(port int) string { return net.JoinHostPort(s.g.Listen, fmt.Sprint(port)) }
 
 func mountCommand(proto, host string, port, mountPort int, options string) string {

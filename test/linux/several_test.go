@@ -106,9 +106,9 @@ func severalBoth(t *testing.T, g *guest.Guest, tool, dir string) {
 	serving.wait()
 }
 
-// severalSeed is fixed, unless the run has NFSRDMA_SEED: the model does not have all behaviour of
-// the kernels. In this schedule Linux removes a file that it has open, because the removed name is
-// not the one that it opened. knfsd then loses the file as our server does.
+// severalSeed returns a fixed seed, unless the run has NFSRDMA_SEED: the model lacks some behavior
+// of the kernels. In this seed's schedules Linux removes a file that it has open, because the
+// removed name is not the one that it opened. knfsd then loses the file as our server does.
 func severalSeed(t *testing.T) uint64 {
 	t.Helper()
 	if os.Getenv("NFSRDMA_SEED") == "" {

@@ -20,7 +20,7 @@ import (
 // client must recover from that by itself.
 var siwTrailer = append([]string{`siw: crc error\. .*`}, reconnects...)
 
-// However TCP splits our FPDUs, Linux reads the right bytes.
+// TestSplitFPDUs: Linux reads the right bytes however TCP splits our FPDUs.
 func TestSplitFPDUs(t *testing.T) {
 	t.Parallel()
 	// in one FPDU on any network, with a pad of three bytes, and with none
@@ -63,7 +63,7 @@ func TestSplitFPDUs(t *testing.T) {
 						readSplit(t, g, s, tp, p.size, p.at, expected)
 					})
 				}
-				check(s.want) // of the FPDUs as they were before the cuts
+				check(s.want) // the FPDUs as they were before the cuts
 			}
 		})
 	}
@@ -88,8 +88,8 @@ func readSplit(t *testing.T, g *guest.Guest, s *server, tp *tap.Tap, size int, a
 	quiet(t, g, expected...)
 }
 
-// With nothing between our server and the guest siw finds no trailer cut that it would misread, on
-// an Ethernet of 1,500 bytes and with CRCs on.
+// TestSegmentsOfOurOwn: with nothing between our server and the guest, no trailer is cut so that
+// siw misreads it. The network is an Ethernet of 1,500 bytes, with CRCs on.
 func TestSegmentsOfOurOwn(t *testing.T) {
 	enter(t, "6.12")
 	g := client(t, "6.12")

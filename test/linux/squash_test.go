@@ -26,8 +26,9 @@ rm /mnt/closed/inside 2>/dev/null && echo "removed what is root's"
 ls -ln /mnt
 umount /mnt`
 
-// Files from a guest's root belong to the anonymous user, with its rights; the server's own
-// processes and qemu, which calls for the guest, run on the same machine as the same user.
+// TestRootIsSquashed: files from a guest's root belong to the anonymous user, with its rights. The
+// server's own processes, and qemu, which makes the guest's calls, run on the same machine as the
+// same user.
 func TestRootIsSquashed(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"6.1", "6.12"} {

@@ -22,7 +22,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/wire/tap"
 )
 
-// asked is how ./test/run turns the suite on; go test ./... stays quick and hermetic.
+// asked is the environment variable by which ./test/run turns the suite on; go test ./... stays
+// quick and hermetic.
 const asked = "NFSRDMA_LINUX"
 
 var (
@@ -62,8 +63,8 @@ func kernel(t *testing.T, series string) *image.Image {
 	return img
 }
 
-// onUserNetwork leaves a line where guests get no tap device. Nothing but
-// TestSegmentsOfOurOwn is skipped for that, so it fails nowhere.
+// onUserNetwork logs once that guests get no tap device. Tests that need the device skip
+// themselves.
 func onUserNetwork(t *testing.T) {
 	t.Helper()
 	err := guest.Direct()
@@ -85,8 +86,8 @@ var userNetwork sync.Once
 // kernel one after another.
 var turns = map[string]*sync.Mutex{"6.1": {}, "6.12": {}}
 
-// enter waits for the test's turn with the guests of kernels, in the order of turns, which lasts
-// until its end.
+// enter waits for the test's turn with the guests of kernels, which lasts until its end. Callers
+// name kernels in ascending order, so that no two tests wait for each other.
 func enter(t *testing.T, series ...string) {
 	t.Helper()
 	for _, s := range series {
@@ -110,8 +111,8 @@ var mtu = map[string]int{"6.1": 9000, "6.12": 1500}
 // client returns the long-lived guest that mounts things; one for each kernel.
 func client(t *testing.T, series string) *guest.Guest { return clientOn(t, series, "") }
 
-// clientOn is client for a new guest that takes over an ended guest's network, if device is not
-// empty.
+// clientOn returns the guest for a kernel, like client. A new guest takes over an ended guest's
+// network if device names it.
 func clientOn(t *testing.T, series, device string) *guest.Guest {
 	t.Helper()
 	img := kernel(t, series)
@@ -264,7 +265,7 @@ func program(t *testing.T, pkg string) string {
 	return path
 }
 
-// intoGuest makes a program known to the guest and returns the command there.
+// intoGuest copies a program into the guest and returns the command there.
 func intoGuest(t *testing.T, g *guest.Guest, path string) string {
 	t.Helper()
 	name := filepath.Base(path)

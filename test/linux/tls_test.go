@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestTLS: the guest and its own server, which shows that the guest works; then with us.
+// TestTLS: first the guest mounts its own server, which shows that the guest works. Then it mounts
+// ours, and our commands use the guest's server.
 func TestTLS(t *testing.T) {
 	g := bootSecure(t)
 	a := g.withTLS()
@@ -28,7 +29,8 @@ func TestTLS(t *testing.T) {
 	t.Run("commands", func(t *testing.T) { g.servesOurTLS(t, a) })
 }
 
-// servesOurTLS: our commands use the guest's server, and not with a bad certificate on either side.
+// servesOurTLS: our commands use the guest's server, and fail with a bad certificate on either
+// side.
 func (g *secureGuest) servesOurTLS(t *testing.T, a *authority) {
 	a.issue("server", guestName, time.Now().Add(time.Hour))
 	a.issue("client", hostName, time.Now().Add(time.Hour))

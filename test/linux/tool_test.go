@@ -29,7 +29,7 @@ type tool struct {
 // patience is for guests that share two processors with all other tests.
 var patience = []string{"--connect-timeout", "1m"}
 
-// rdmaTool and tcpTool are pointed at a guest; more are further flags.
+// rdmaTool and tcpTool return our client program for a guest's server; more are further flags.
 func rdmaTool(t *testing.T, s *far, more ...string) tool {
 	return tool{t: t, scheme: "nfsrdma", port: s.rdma, args: append(append(more, patience...), "--mount-port", fmt.Sprint(s.mountd))}
 }
@@ -78,7 +78,7 @@ func (c tool) do(args ...string) string {
 	return out.String()
 }
 
-// sizesRoundTrip copies files of all sizes at which the transport changes its ways.
+// sizesRoundTrip copies files of all sizes at which the transport changes its methods.
 func sizesRoundTrip(t *testing.T, c tool) {
 	t.Helper()
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ type locking struct {
 	server  bool   // of a guest that serves
 	path    string // of the file
 	command string
-	count   *int // of the files by which processes and the test speak
+	count   *int // of files used for signals between processes and the test
 }
 
 func (l *locking) name() string {
@@ -46,11 +46,11 @@ func (l *locking) onServer() bool { return l.g == nil && !l.mounted || l.server 
 type process struct {
 	l          *locking
 	says, ends string // files
-	tells      string // too, of an error
+	tells      string // a file for an error
 	pid        string
 }
 
-// mark returns a new file by which a process and the test speak.
+// mark returns the path of a new file for signals between a process and the test.
 func (l *locking) mark(name string) string {
 	l.t.Helper()
 	dir := "/share"
@@ -61,7 +61,8 @@ func (l *locking) mark(name string) string {
 	return fmt.Sprintf("%s/mark-%d-%s", dir, *l.count, name)
 }
 
-// start starts a process with steps of locker(), "says" and "ends" after them.
+// start starts locker with these steps. After them the process makes the file says, and waits for
+// the file ends.
 func (l *locking) start(steps string) *process {
 	l.t.Helper()
 	p := &process{l: l, says: l.mark("says"), ends: l.mark("ends"), tells: l.mark("tells")}
@@ -98,7 +99,7 @@ func (p *process) told() string {
 	return string(b)
 }
 
-// end lets the process go.
+// end makes the process end.
 func (p *process) end() {
 	p.l.t.Helper()
 	must.Succeed(p.l.t, os.WriteFile(p.here(p.ends), nil, 0o644))
@@ -114,9 +115,10 @@ type lockingAll struct {
 	all []*locking // the first is of this machine
 }
 
-// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a local program, in
-// each order: each kind of lock beside each, on overlapping and separate bytes; waiters; and two
-// that wait for each other. Then a guest is killed, the server is, and a guest permanently.
+// TestTwoGuestsLock: a guest over RDMA, one with another kernel over TCP, and a local program lock
+// a file, in each order. Each kind of lock is tried beside each other kind, on overlapping and
+// separate bytes, with waiters, and with two that wait for each other. Then a guest is killed, the
+// server is, and a guest permanently.
 func TestTwoGuestsLock(t *testing.T) {
 	enter(t, "6.1", "6.12")
 	if err := guest.Direct(); err != nil {
@@ -154,7 +156,7 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.eachOther()
 	l.crash(s)
 	l.all[2].command = intoGuest(t, l.all[2].g, tool)
-	// Not before: a guest that starts again is silent for as long as that takes.
+	// Only from now on: a guest that starts again does not answer for as long as that takes.
 	s.args = append(s.args, "--locks-gone", "20s")
 	l.tooLate(s)
 	l.gone(s)
@@ -188,8 +190,8 @@ func (l *lockingAll) free() {
 	comes(l.t, "all is free", func() bool { return !l.here.taken() })
 }
 
-// kinds tries each kind of lock beside each. Locks by flock(2) cover all bytes for clients, and
-// clients do not see those of programs here.
+// kinds tries each kind of lock beside each other kind. Locks by flock(2) cover all bytes for
+// clients, and clients do not see those of programs here.
 func (l *lockingAll) kinds() {
 	const tries = " try r 15 5 w 15 10 r 20 0 w 20 0 R 0 0 W 0 0"
 	wants := map[string]string{
@@ -221,7 +223,7 @@ func (l *lockingAll) kinds() {
 	}
 }
 
-// waiters lets each machine wait for a lock of each other one.
+// waiters makes each machine wait for a lock of each other machine.
 func (l *lockingAll) waiters() {
 	for _, holder := range l.all {
 		for _, waiter := range l.all {

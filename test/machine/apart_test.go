@@ -64,8 +64,8 @@ func TestApartTells(t *testing.T) {
 	}
 }
 
-// TestLeaveMounts: among the test mounts, also names with spaces, a namespace keeps the named one
-// and the mount that holds it.
+// TestLeaveMounts: a namespace keeps the named test mount and the mount that holds it, and no
+// other. Names may have spaces.
 func TestLeaveMounts(t *testing.T) {
 	if !Apart(t) {
 		return

@@ -45,7 +45,7 @@ func reserve(name string) (release func(), err error) {
 // close them.
 var reserved sync.Map
 
-// Port is ReservePort until the test ends.
+// Port reserves a port, like ReservePort, until the test ends.
 func Port(t testing.TB) int {
 	t.Helper()
 	port, release, err := ReservePort()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOwn: each port and address is given once until the test ends that has it, and again
-// afterwards.
+// TestOwn: while a test has a port or an address, no other gets it. Afterwards it may be given
+// again.
 func TestOwn(t *testing.T) {
 	ports, addrs := map[int]bool{}, map[netip.Addr]bool{}
 	const each = 200

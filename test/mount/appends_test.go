@@ -114,7 +114,7 @@ func lockedWorker(args []string) error {
 	return f.Close()
 }
 
-// Two mounts that append in turn lose no line, whatever they cache.
+// TestAppendsInTurn: two mounts that append in turn lose no line, whatever they cache.
 func TestAppendsInTurn(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
@@ -134,7 +134,8 @@ func TestAppendsInTurn(t *testing.T) {
 	}
 }
 
-// Programs on two mounts that lock a file, find its end and write there lose no line.
+// TestLockedAppends: programs on two mounts lock a file, find its end and write there. They lose no
+// line.
 func TestLockedAppends(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

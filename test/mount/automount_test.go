@@ -96,15 +96,16 @@ func (a *autoPoint) answer(t *testing.T, how uint) {
 // release ends all waiting for the mount.
 func (a *autoPoint) release() { _ = unix.IoctlSetInt(a.root, autofsEnd, 0) }
 
-// outside returns a command of another process group, which sets the mount off like any program.
+// outside returns a command in another process group, which triggers the mount like any program.
 func outside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// The first program that enters an automount point waits for the mount, and is in it then. Neither
-// the helper nor the process that it leaves in the background waits for the mount that they make.
+// TestAutomount: the first program that enters an automount point waits for the mount, and is then
+// in it. Neither the helper nor the process that it leaves in the background waits for the mount
+// that they make.
 func TestAutomount(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

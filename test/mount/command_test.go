@@ -21,7 +21,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A mount looks like one: source, type and options, statfs, and its process holds no directory.
+// TestLooksLikeAMount: a mount has the usual source, type, options and statfs, and its process
+// holds no directory.
 func TestLooksLikeAMount(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
@@ -87,7 +88,7 @@ func sameMiB(a, b string) bool {
 	return errx == nil && erry == nil && x-y <= 1024 && y-x <= 1024
 }
 
-// A mistake, or a server that is not there, is one line and the exit status of mount(8).
+// TestMountFails: a mistake, or a missing server, gives one line and the exit status of mount(8).
 func TestMountFails(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
@@ -129,8 +130,8 @@ func TestMountFails(t *testing.T) {
 	}
 }
 
-// A directory below the export can be mounted, as by the kernel's client, also with a URL as its
-// name.
+// TestMountBelowExport: a directory below the export can be mounted, as by the kernel's client,
+// also with a URL as its name.
 func TestMountBelowExport(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
@@ -154,7 +155,8 @@ func TestMountBelowExport(t *testing.T) {
 	}
 }
 
-// rsize and wsize bound the calls: as many WRITEs and READs are counted as they make necessary.
+// TestTransferSizes: wsize bounds the size of a WRITE, so that a file of 1 MiB needs at least 16 of
+// 64 KiB.
 func TestTransferSizes(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -165,7 +167,7 @@ func TestTransferSizes(t *testing.T) {
 	}, "rsize=32768", "wsize=65536")
 }
 
-// With bg a server that is not up yet is waited for in the background.
+// TestBackground: with bg, mount waits in the background for a server that is not up yet.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -184,8 +186,8 @@ func TestBackground(t *testing.T) {
 	mustWork(t, "touch", dir, "OK")
 }
 
-// In the foreground the process reports to a service manager when the mount works, logs that the
-// server is away and back, once each, and ends cleanly on a signal.
+// TestForeground: in the foreground, the process reports to a service manager once the mount works.
+// It logs that the server is away and back, once each. A signal ends it cleanly.
 func TestForeground(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -240,7 +242,8 @@ func TestForeground(t *testing.T) {
 	}
 }
 
-// An ordinary user mounts by fusermount3, for himself, and unmounts; the kernel keeps root out.
+// TestOrdinaryUser: a user mounts by fusermount3, for himself, and unmounts. The kernel keeps root
+// out.
 func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -262,7 +265,7 @@ func runScript(t *testing.T, name string, by []string, args ...string) {
 	}
 }
 
-// The figures count the work, as text, as JSON, and again and again.
+// TestMountstats: mountstats counts the work, as text, as JSON, and repeatedly.
 func TestMountstats(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
@@ -289,8 +292,8 @@ func TestMountstats(t *testing.T) {
 	})
 }
 
-// mount(8) finds mount.nfsrdma, also for a line in fstab, and proto=auto finds the available
-// transport: with the default ports, in a separate network.
+// TestMountHelper: mount(8) finds mount.nfsrdma, also for a line in fstab, and proto=auto finds the
+// available transport. The test uses the default ports, in a separate network.
 func TestMountHelper(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -298,7 +301,7 @@ func TestMountHelper(t *testing.T) {
 	runScript(t, "helper.sh", []string{"unshare", "-n", "-m"}, tempDir(t, "helper"), rig.bin)
 }
 
-// A program that mounts and unmounts again and again keeps nothing of it.
+// TestManyMounts: a program that mounts and unmounts repeatedly keeps no resources.
 func TestManyMounts(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

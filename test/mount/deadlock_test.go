@@ -86,9 +86,9 @@ func (p *lockerProcess) want(answer string) {
 	}
 }
 
-// Two programs on a mount that wait for each other: the second gets the error, also where the
-// server cannot call waiters, and so has none in its queue; the first has all locks when the second
-// has ended.
+// TestProgramsThatWaitForEachOther: of two programs on a mount that wait for each other, the second
+// gets the error. This holds, too, if the server cannot call waiters, and so has none in its queue.
+// The first has all locks after the second has ended.
 func TestProgramsThatWaitForEachOther(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// A mount with another one on it: the process writes back, ends, and leaves the other one alone.
+// TestTerminatedUnderAnotherMount: the process of a mount with another one on it writes back, ends,
+// and leaves the other one alone.
 func TestTerminatedUnderAnotherMount(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -47,7 +48,8 @@ func TestTerminatedUnderAnotherMount(t *testing.T) {
 	})
 }
 
-// A mount with a copy in another mount namespace: the process ends all the same.
+// TestTerminatedInTwoNamespaces: the process of a mount ends although another mount namespace has a
+// copy of the mount.
 func TestTerminatedInTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	need(t, "unshare")
@@ -63,9 +65,9 @@ func TestTerminatedInTwoNamespaces(t *testing.T) {
 	})
 }
 
-// An unmount does not wait for the copy in another mount namespace, for which the process goes on:
-// the data written here is on the server when it returns, and programs there see it, and write,
-// until that namespace ends.
+// TestUnmountInOneOfTwoNamespaces: an unmount does not wait for the copy in another mount
+// namespace, for which the process goes on. When it returns, data written here is on the server.
+// Programs in the other namespace see this data, and write, until that namespace ends.
 func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	need(t, "unshare")
@@ -95,8 +97,8 @@ func TestUnmountInOneOfTwoNamespaces(t *testing.T) {
 }
 
 // copyElsewhere keeps a copy of the mount, and of no other test's, in another mount namespace until
-// leave is called for the first time: then a program there appends a line to the file whose name
-// ends as the mount's, and leave returns what it reads then.
+// leave is called for the first time. Then a program there appends a line to the file whose name
+// ends with the mount's. leave returns the content that this program reads.
 func copyElsewhere(t *testing.T, dir string) (leave func() string) {
 	t.Helper()
 	script := machine.LeaveMounts(`"$0"`) + `echo there; read end; cd "$0" && f=$(echo *-"${0##*/}") && test -f "$f" && echo there >> "$f" && cat "$f"`

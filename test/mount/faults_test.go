@@ -87,7 +87,8 @@ func (r *running) progress(t *testing.T, n int) {
 	}
 }
 
-// check finds all the data that the writer knows to be stable, on the server's own disk.
+// check stops the writer. It checks that all data that the writer knows to be stable is on the
+// server's own disk.
 func (r *running) check(t *testing.T, s *server, file string) {
 	t.Helper()
 	last, err := r.stop()
@@ -97,8 +98,8 @@ func (r *running) check(t *testing.T, s *server, file string) {
 	mustWork(t, "written", filepath.Join(s.dir, file), last)
 }
 
-// A server that is killed under a writer and comes back loses nothing that fsync has
-// acknowledged, and the writer sees no error.
+// TestServerKilled: a server killed under a writer and started again loses nothing that fsync has
+// acknowledged. The writer sees no error.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -115,8 +116,8 @@ func TestServerKilled(t *testing.T) {
 	})
 }
 
-// Programs wait for a stopped server; they can be killed while they wait, and the others go on
-// afterwards.
+// TestServerStopped: programs wait for a stopped server. They can be killed meanwhile, and the
+// others go on afterwards.
 func TestServerStopped(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -144,7 +145,7 @@ func TestServerStopped(t *testing.T) {
 	})
 }
 
-// With soft a program gets an error when the server does not answer in time.
+// TestSoft: with soft a program gets an error when the server does not answer in time.
 func TestSoft(t *testing.T) {
 	needMounts(t)
 	for _, c := range []struct{ option, proto, want string }{{"soft", "rdma", "EIO"}, {"softerr", "tcp", "ETIMEDOUT"}} {
@@ -162,8 +163,8 @@ func TestSoft(t *testing.T) {
 	}
 }
 
-// Connections that break at random, in the middle of a transfer too, are made again; programs do
-// not notice.
+// TestConnectionsCut: connections that break at random, also in the middle of a transfer, are made
+// again. Programs do not notice.
 func TestConnectionsCut(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -187,8 +188,8 @@ func TestConnectionsCut(t *testing.T) {
 	}
 }
 
-// A mount whose process is killed is an error for its users and for a mount on top, umount clears
-// it, and the directory can be mounted on again.
+// TestMountProcessKilled: after its process is killed, a mount gives errors to its users and to a
+// mount on top. Then umount clears it, and the directory can be mounted on again.
 func TestMountProcessKilled(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -231,8 +232,8 @@ func TestMountProcessKilled(t *testing.T) {
 	})
 }
 
-// SIGTERM writes back the programs' unsynced data, though they still have the file open, and
-// unmounts.
+// TestMountProcessTerminated: SIGTERM writes back the programs' unsynced data, although they still
+// have the file open, and unmounts.
 func TestMountProcessTerminated(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {
@@ -248,7 +249,7 @@ func TestMountProcessTerminated(t *testing.T) {
 	})
 }
 
-// A full disk is reported to the program that writes, and to no other.
+// TestDiskFull: a full disk is reported to the writing program, and to no other.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -267,7 +268,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// Unmounting a mount that is in use is refused, and --lazy waits for its users.
+// TestUnmountBusy: unmounting a mount in use is refused, and --lazy waits for its users.
 func TestUnmountBusy(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {

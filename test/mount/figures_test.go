@@ -41,7 +41,7 @@ func statsOf(t *testing.T, out string) fusefs.Stats {
 	return s
 }
 
-// fieldNames has the names of fields for keys, and nanoseconds for seconds.
+// fieldNames replaces keys by names of fields, and seconds by nanoseconds.
 func fieldNames(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -67,8 +67,8 @@ func fieldNames(v any) any {
 	return v
 }
 
-// Each call is counted with its bytes and times, also on the data path, and the connections are
-// shown.
+// TestFigures: each call is counted with its bytes and times, also on the data path, and the
+// connections are shown.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
@@ -109,7 +109,8 @@ func TestFigures(t *testing.T) {
 	}, "nconnect=2")
 }
 
-// The memory option bounds the held data, while programs write and read more than that.
+// TestMemoryIsBounded: the memory option bounds the held data while programs write and read more
+// than that.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {

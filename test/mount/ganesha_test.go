@@ -70,7 +70,7 @@ func startGanesha(t *testing.T) peer {
 		return string(b) + string(more)
 	}
 	t.Cleanup(func() {
-		if len(gone) == 0 { // else its number may be another's by now
+		if len(gone) == 0 { // otherwise its number may be another process's
 			killConfined(cmd)
 		}
 		<-gone
@@ -94,7 +94,7 @@ func startGanesha(t *testing.T) peer {
 	}
 }
 
-// Programs find the same on an export from nfs-ganesha as on ours.
+// TestGanesha: programs find the same on an export from nfs-ganesha as on ours.
 func TestGanesha(t *testing.T) {
 	needMounts(t)
 	need(t, "ganesha.nfsd", "rpcbind", "rpc.statd", "unshare", "nsenter", "ip")

@@ -53,7 +53,8 @@ func closing(t *testing.T, g *guest.Guest) {
 	})
 }
 
-// Programs find the same on an export from Linux's server as on ours, over RDMA and TCP.
+// TestLinuxServer: programs find the same on an export from Linux's server as on ours, over RDMA
+// and TCP.
 func TestLinuxServer(t *testing.T) {
 	s, err := guest.BootServer(t.Context(), guest.Config{Image: linuxImage(t, "6.1")}, guest.Fixed)
 	mustBoot(t, err)
@@ -100,8 +101,9 @@ type side struct {
 	run  func(script string) string // in the directory of the mount
 }
 
-// Our mount sees files that Linux's client has closed at the next open, and the reverse; names once
-// the directory's attributes have been asked for again.
+// TestLinuxClient: our mount sees content at the next open after Linux's client has closed the
+// file, and the reverse. Either sees changed names once it has asked for the directory's attributes
+// again.
 func TestLinuxClient(t *testing.T) {
 	g, err := guest.Boot(t.Context(), guest.Config{Image: linuxImage(t, "6.1"), MemoryMB: 768})
 	mustBoot(t, err)
@@ -168,7 +170,7 @@ func namesBothWays(t *testing.T, us, them side) {
 	t.Helper()
 	for _, by := range []struct{ from, to side }{{us, them}, {them, us}} {
 		await := func(what string) { by.to.run("until " + what + "; do sleep 0.1; done") }
-		by.to.run("test ! -e new; ls > /dev/null") // it knows that there is none
+		by.to.run("test ! -e new; ls > /dev/null") // it caches that there is none
 		by.from.run("echo text > new; mkdir dir; ln -s new link")
 		await(`test "$(cat new link 2> /dev/null)" = "text
 text"`)
@@ -184,5 +186,5 @@ text"`)
 	}
 }
 
-// trimmed is text with single spaces: busybox and coreutils differ in theirs.
+// trimmed returns text with single spaces: busybox and coreutils differ in theirs.
 func trimmed(s string) string { return strings.Join(strings.Fields(s), " ") }

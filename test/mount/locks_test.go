@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lockRig is a machine with a port mapper: the server, which is not known to it, and mounts.
+// A lockRig is a machine with a port mapper, a server that the port mapper does not know, and
+// mounts.
 type lockRig struct {
 	*testing.T
 	by     []string // the command prefix for a program there
@@ -135,8 +136,9 @@ func (r *lockRig) standsInQueue(dir string) {
 	waitFor(r.T, "LOCK that waits", func() bool { return r.calls(dir, "NLM_LOCK") >= before+2 })
 }
 
-// The server calls a waiter, which asks for nothing in between; a waiter that gives up leaves the
-// queue; one mount on the machine is called at a time, and none that has gone.
+// TestServerCallsWhoWaits: the server calls a waiter, whose mount asks for nothing in between. A
+// waiter that gives up leaves the queue. One mount on the machine is called at a time, and none
+// that has ended.
 func TestServerCallsWhoWaits(t *testing.T) {
 	t.Parallel()
 	for _, proto := range []string{"tcp", "rdma"} {
@@ -183,9 +185,9 @@ func TestServerCallsWhoWaits(t *testing.T) {
 	}
 }
 
-// callbackEndsTheWait makes one program wait by b while another has the lock by a, until a round
-// shows that the mount relies on the server: how soon its first callback is there the machine
-// decides.
+// callbackEndsTheWait makes one program wait by b while another has the lock by a. It repeats this
+// until a round shows that the mount relies on the server. The machine's load decides how soon the
+// server's first callback works.
 func (r *lockRig) callbackEndsTheWait(a, b string) {
 	r.Helper()
 	for range 20 {
@@ -257,8 +259,8 @@ func opened(t *testing.T, pid int, prefix string) string {
 	return ""
 }
 
-// After a crash of the machine, which leaves nothing below /run, the next mount makes the server
-// free the old locks.
+// TestLocksAfterACrashOfTheMachine: after a crash, which leaves nothing below /run, the next mount
+// makes the server free the old locks.
 func TestLocksAfterACrashOfTheMachine(t *testing.T) {
 	t.Parallel()
 	r := newLockRig(t)
@@ -308,8 +310,9 @@ func (r *lockRig) monitorPort(transport string) string {
 	return ""
 }
 
-// A mount with locks hears of its server's restart where the machine has no status monitor:
-// Debian's sm-notify reports it, and the mount reclaims its locks, over a connection that goes on.
+// TestServerTellsTheMount: a mount with locks learns of its server's restart on a machine without a
+// status monitor. Debian's sm-notify reports the restart, and the mount reclaims its locks, over a
+// connection that goes on.
 func TestServerTellsTheMount(t *testing.T) {
 	t.Parallel()
 	r := newLockRig(t)

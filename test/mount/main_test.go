@@ -32,7 +32,8 @@ var rig struct {
 // full makes the suite run at length.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
-// thin makes the suite do less where everything costs three times as much.
+// thin makes the suite do less with the race detector, under which everything costs three times as
+// much.
 var thin = raceOn && !full
 
 // scaled returns a count of operations: few in the standing test, many at length.
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 }
 
 func runSuite(m *testing.M) (int, error) {
-	// Pdeathsig counts from the thread that starts a process.
+	// Pdeathsig depends on the thread that starts a process.
 	runtime.LockOSThread()
 	base, err := os.MkdirTemp("", "nfsrdma-mount-")
 	if err != nil {
@@ -163,7 +164,7 @@ func startServer(t *testing.T, extras ...string) *server {
 	return startServerOn(t, tempDir(t, "served"), extras...)
 }
 
-// startServerOn is startServer with a directory of the caller's.
+// startServerOn starts a server like startServer, with the caller's directory.
 func startServerOn(t *testing.T, dir string, extras ...string) *server {
 	t.Helper()
 	s := &server{dir: dir, extras: extras}

@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient/fusefs"
 )
 
-// heapMore is how much the heap may vary: pools of buffers are emptied a little at a time.
+// heapMore is the permitted growth of the heap, in bytes: pools of buffers are emptied a little at
+// a time.
 const heapMore = 4 << 20
 
 // manyWorker mounts and unmounts COUNT times: ADDRESS DIR COUNT TRANSPORT.
@@ -63,8 +64,8 @@ type held struct {
 	heap              uint64
 }
 
-// settled counts the process's resources once everything has ended: it waits until there are no
-// more than before, or for some minutes; at first for a few seconds.
+// settled counts the process's resources once everything has ended. With before it waits until
+// there are no more than before, or for some minutes. Otherwise it waits for a few seconds.
 func settled(before held) (h held) {
 	rounds := 100
 	if before != (held{}) {

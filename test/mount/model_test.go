@@ -77,7 +77,7 @@ func (m *model) both(what string, op func(s *modelSide) string) error {
 	return nil
 }
 
-// call is both for an operation that has only an error.
+// call runs an operation whose only result is an error on both sides, and compares the errors.
 func (m *model) call(what string, op func(s *modelSide) error) error {
 	return m.both(what, func(s *modelSide) string { return errName(op(s)) })
 }
@@ -156,7 +156,7 @@ func (s *modelSide) isLink(p string) bool {
 	return unix.Lstat(s.path(p), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// dirSearch keeps directories open to every user that runs the model.
+// dirSearch returns the mode bits that keep a directory open to its owner, and 0 for other objects.
 func dirSearch(p string) uint32 {
 	if st, err := os.Stat(p); err == nil && st.IsDir() {
 		return 0o700

@@ -20,7 +20,7 @@ func (s *server) mount(t *testing.T, proto, export string, more ...string) strin
 	return s.mountBy(t, s.options(proto), export, more...)
 }
 
-// mountBy is mount with other options to reach the server.
+// mountBy mounts like mount, with other options to reach the server.
 func (s *server) mountBy(t *testing.T, options, export string, more ...string) string {
 	t.Helper()
 	return mountAs(t, nil, "127.0.0.1", options, export, more...)
@@ -42,8 +42,8 @@ func mountAs(t *testing.T, by []string, host, options, export string, more ...st
 // heldStatus is the exit status of umount where the kernel has another copy of the mount.
 const heldStatus = 64
 
-// unmount unmounts a directory if it is mounted: as a user does, and if that does not
-// work by ending the mount's connection in the kernel, so that nothing is left.
+// unmount unmounts a directory if it is mounted, as a user does. If that fails it ends the mount's
+// connection in the kernel, so that nothing is left.
 func unmount(t *testing.T, dir string) {
 	t.Helper()
 	if !isMounted(dir) {
@@ -134,7 +134,7 @@ func findProcess(dir string) int {
 // A matrix is each transport with each kind of export.
 var matrix = []struct{ proto, export string }{{"rdma", "/export"}, {"tcp", "/export"}, {"rdma", "/memory"}, {"tcp", "/memory"}}
 
-// eachMount runs a test on a mount of each kind, and on a local directory.
+// eachMount runs a test on a mount for each transport and kind of export.
 func eachMount(t *testing.T, test func(t *testing.T, s *server, dir, export string), options ...string) {
 	t.Helper()
 	needMounts(t)
@@ -177,7 +177,8 @@ func script(t *testing.T, dir, text string) string {
 	return out
 }
 
-// seed names the run of a random test, so that it can be repeated (NFSRDMA_SEED).
+// seed returns the seed of a random test, and logs it so that the test can be repeated
+// (NFSRDMA_SEED).
 func seed(t *testing.T) string {
 	t.Helper()
 	s := os.Getenv("NFSRDMA_SEED")

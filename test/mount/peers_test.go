@@ -100,7 +100,7 @@ func (p peer) several(t *testing.T) *several.World {
 	return w.World
 }
 
-// appenders has sixty-four programs append count lines each to one file.
+// appenders makes sixty-four programs append count lines each to one file, and checks the file.
 func appenders(t *testing.T, file string, count int) {
 	t.Helper()
 	const ids = 64

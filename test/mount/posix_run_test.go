@@ -20,7 +20,7 @@ import (
 type posixCase struct {
 	name    string
 	setup   [][]string // statements that must work
-	last    []string   // the statement that is looked at
+	last    []string   // the tested statement
 	outcome string     // OK, or an errno
 	checks  [][]string
 }
@@ -96,8 +96,8 @@ func readDifferences(file string) (map[string]string, error) {
 	return list, nil
 }
 
-// posixWorker runs the cases below a directory, and writes a line for each that does not
-// hold: DIR [DIFFERENCES]. A case that differs must do so.
+// posixWorker runs the cases below a directory, and writes a line for each that does not hold: DIR
+// [DIFFERENCES]. A case in DIFFERENCES must not hold.
 func posixWorker(args []string) error {
 	cases, err := readPosixCases()
 	if err != nil {

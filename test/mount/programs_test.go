@@ -39,7 +39,8 @@ func appendWorker(args []string) error {
 	return f.Close()
 }
 
-// appendedWorker finds each line of each appender once, whole, and in its order: FILE IDS COUNT.
+// appendedWorker checks that a file has each line of each appender once, whole, and in its order:
+// FILE IDS COUNT.
 func appendedWorker(args []string) error {
 	ids, _ := strconv.Atoi(args[1])
 	count, _ := strconv.Atoi(args[2])
@@ -159,7 +160,7 @@ func writerWorker(args []string) error {
 	}
 }
 
-// writtenWorker finds the records up to LAST in a file: FILE LAST.
+// writtenWorker checks that a file has the records up to LAST: FILE LAST.
 func writtenWorker(args []string) error {
 	last, _ := strconv.Atoi(args[1])
 	f, err := os.Open(args[0])
@@ -179,8 +180,8 @@ func writtenWorker(args []string) error {
 	return nil
 }
 
-// fillWorker writes a file until the disk is full, and must get that error: FILE BYTES ERRNO. By
-// then nothing of the error is left for others.
+// fillWorker writes a file until the disk is full, and must get that error: FILE BYTES ERRNO. After
+// it has removed the file, another write succeeds.
 func fillWorker(args []string) error {
 	size, _ := strconv.Atoi(args[1])
 	f, err := os.Create(args[0])
@@ -208,10 +209,10 @@ func fillWorker(args []string) error {
 	return os.WriteFile(args[0]+"-small", []byte("there is room again"), 0o644)
 }
 
-// heldSize is how many unsynced bytes holdWorker has written.
+// heldSize is the number of unsynced bytes written by holdWorker.
 const heldSize = 1 << 20
 
-// holdWorker writes a file, keeps it open, says so, and ends with its standard input: FILE.
+// holdWorker writes a file, keeps it open, prints "open", and ends with its standard input: FILE.
 func holdWorker(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -79,8 +79,8 @@ func openWorker(args []string) error {
 	return nil
 }
 
-// Thousands of files are open at once; neither the mount's process nor the server has a descriptor
-// for each.
+// TestManyOpenFiles: thousands of files are open at once. Neither the mount's process nor the
+// server has a descriptor for each.
 func TestManyOpenFiles(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -136,8 +136,8 @@ func listWorker(args []string) error {
 	}
 }
 
-// A directory of any size is listed whole, while the mount's memory for it is bounded by the memory
-// option.
+// TestManyNames: a directory of any size is listed whole. The mount's memory for it is bounded by
+// the memory option.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	needMounts(t)
@@ -187,8 +187,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Sixty-four programs write at once while the server is away: the waiting data stays within the
-// memory bound, plus a buffer for each program, which is shown.
+// TestManyPrograms: sixty-four programs write at once while the server is away. The waiting data
+// stays within the memory bound, plus a buffer for each program, which mountstats counts.
 func TestManyPrograms(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

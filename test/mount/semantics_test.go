@@ -13,7 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// The cases hold on a local directory, so that they are POSIX's and Linux's, and on each mount.
+// TestPosix: the cases hold on a local directory, which shows that they are POSIX's and Linux's,
+// and on each mount.
 func TestPosix(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
 		machine.NeedRoot(t, "the cases change users, which wants root")
@@ -37,8 +38,8 @@ func cases(out string) (n int) {
 	return 0
 }
 
-// The same random operations have the same results as on a local directory, and another
-// mount of the export then shows the same tree. At length it is 100,000 operations on each mount.
+// TestModel: the same random operations have the same results as on a local directory, and another
+// mount of the export then shows the same tree. A full run has 100,000 operations on each mount.
 func TestModel(t *testing.T) {
 	count := strconv.Itoa(scaled(1500, 100_000))
 	t.Run("local", func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Every byte that is read is the one that was written last, however both are done. At length it is
+// TestBytes: every byte read is the byte written last, however both are done. A full run has
 // 1,000,000 operations: 62,500 in each of four ways on each of four mounts.
 func TestBytes(t *testing.T) {
 	ways := []string{"buffered", "mmap", "direct", "sync"}
@@ -70,7 +71,8 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// A file closed on one mount is seen by another that opens it, by either transport.
+// TestCloseToOpen: a mount that opens a file sees all data written before another mount closed it,
+// over either transport.
 func TestCloseToOpen(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)
@@ -84,14 +86,14 @@ func TestCloseToOpen(t *testing.T) {
 	}
 }
 
-// Sixty-four programs append to one file; each line arrives whole, and once.
+// TestAppenders: sixty-four programs append to one file. Each line arrives whole, and once.
 func TestAppenders(t *testing.T) {
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
 		appenders(t, filepath.Join(dir, "log-"+filepath.Base(dir)), scaled(20, 1000))
 	})
 }
 
-// Two users of one mount have each their own rights, and their own supplementary groups.
+// TestTwoUsers: each of two users of one mount has his own rights and supplementary groups.
 func TestTwoUsers(t *testing.T) {
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
 		d := inside(t, dir, "users-"+filepath.Base(dir))

@@ -38,7 +38,7 @@ func startTwins(t *testing.T, n int) []*server {
 	return twins
 }
 
-// url names several servers, each at its own port.
+// url returns the URL for several servers, each at its own port.
 func url(twins []*server, proto string) string {
 	scheme := map[string]string{"rdma": "nfsrdma", "tcp": "nfs"}[proto]
 	var hosts []string
@@ -110,8 +110,8 @@ func TestServersKilledInTurn(t *testing.T) {
 	}
 }
 
-// TestSilentServerIsLeft: a mount's server sends nothing any more, and does not refuse connections
-// either.
+// TestSilentServerIsLeft: a mount goes on with another server when its own sends nothing any more,
+// and does not refuse connections either.
 func TestSilentServerIsLeft(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/several"
 )
 
-// severalSeed is fixed, unless the run is full-length or has NFSRDMA_SEED: random schedules may
-// find more bugs of names, or of the model, and each has to be fixed.
+// severalSeed returns a fixed seed, unless the run is full-length or has NFSRDMA_SEED: random
+// schedules may find more bugs, of names or of the model.
 func severalSeed(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("NFSRDMA_SEED") == "" && os.Getenv("NFSRDMA_FULL") == "" {
@@ -100,7 +100,8 @@ func (w severalWorld) tick(file string) {
 // A severalBed is where schedules run.
 type severalBed struct {
 	name string
-	// for the two mounts; the third, with noac, has the first, and the commands TCP
+	// for the two mounts; the third mount, with noac, uses the first of them, and the commands use
+	// TCP
 	protos   [2]string
 	export   string
 	provider string
@@ -164,7 +165,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// Each way to change a file shows in each way to see it.
+// TestSeveralMatrix: each way to change a file shows in each way to see it.
 func TestSeveralMatrix(t *testing.T) {
 	needMounts(t)
 	severalMatrix(t, severalBeds[0].world(t, "pos"), [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 3}, [2]int{2, 3}, [2]int{3, 1})

@@ -14,8 +14,8 @@ import (
 )
 
 // sidesMounts mounts file systems below two exports: one with crossmnt, where one is mounted in
-// another one, and one without. $base is that of the exports. A file named under lies under each
-// mount point.
+// another one, and one without. $base is the exports' directory. Each mount point has a file named
+// under, which its mount covers.
 const sidesMounts = mountedSmall + `cd "$base" && mkdir cross cross/in cross/later plain plain/in && chmod 777 cross plain && touch cross/in/under cross/later/under plain/in/under cross/file
 mounted cross/in && mkdir cross/in/deep && touch cross/in/deep/under && mounted cross/in/deep && mounted plain/in
 touch cross/in/mounted cross/in/deep/deepest plain/in/mounted`
@@ -68,7 +68,7 @@ func (s *sides) names(fh nfs3.FH) string {
 	}
 }
 
-// holds lists a directory in an export.
+// holds returns a function that lists a directory in an export.
 func holds(export string, names ...string) func(*sides) string {
 	return func(s *sides) string {
 		fh, _, err := s.at(export, names...)
@@ -79,8 +79,8 @@ func holds(export string, names ...string) func(*sides) string {
 	}
 }
 
-// differs reports whether two directories in an export are on two file systems, as a client sees
-// it.
+// differs returns a function that reports whether a client sees two directories in an export on
+// different file systems.
 func differs(export string, one, other []string) func(*sides) string {
 	return func(s *sides) string {
 		_, a, err := s.at(export, one...)
@@ -98,7 +98,8 @@ func differs(export string, one, other []string) func(*sides) string {
 	}
 }
 
-// listed returns READDIRPLUS's description of the mount point in of an export, beside LOOKUP's.
+// listed returns a function that returns READDIRPLUS's description of an export's mount point "in",
+// beside LOOKUP's.
 func listed(export string) func(*sides) string {
 	return func(s *sides) string {
 		root, _, err := s.at(export)
@@ -233,8 +234,8 @@ var crossQuestions = []question{
 	}},
 }
 
-// remountQuestions are about handles for file systems that are not mounted any more, and about
-// those mounted now: the first is asked before that, the others after it.
+// remountBefore is asked before the mounts change, and remountQuestions after. They are about
+// handles for file systems that are then unmounted, and about those mounted then.
 var remountBefore, remountQuestions = func() (question, []question) {
 	handles := map[string]nfs3.FH{}
 	stays := func(name string) func(*sides) string {
@@ -265,8 +266,8 @@ var remountBefore, remountQuestions = func() (question, []question) {
 // nothingHelps means that no command is needed: the server itself releases a file system.
 const nothingHelps = "nothing"
 
-// remountScript is sidesRemount for a shell; by is the command that helps where a file system
-// cannot be unmounted: umount -l, exportfs -f or nothing. It prints how that went.
+// remountScript returns sidesRemount as a shell script, which prints its outcome. by is the command
+// that helps where a file system cannot be unmounted: umount -l, exportfs -f or nothing.
 func remountScript(base, by string) string {
 	tries := 40 // a tenth of a second each
 	if by == nothingHelps {

@@ -23,7 +23,8 @@ EXPORT_DEFAULTS { Protocols = 3; Transports = TCP; SecType = sys; Access_Type = 
 // A ganeshaRule is one EXPORT with one CLIENT.
 type ganeshaRule struct{ dir, client, options string }
 
-// ganeshaExports are rules in its grammar. An export keeps its number as long as it is there.
+// ganeshaExports returns rules in nfs-ganesha's grammar. An export keeps its number as long as it
+// exists.
 func ganeshaExports(base string, rules []ganeshaRule) string {
 	var b strings.Builder
 	for _, r := range rules {

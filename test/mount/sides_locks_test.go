@@ -85,7 +85,7 @@ func (a asker) as(c *nfsclient.Client, how string, off, n uint64) string {
 	})
 }
 
-// lock is as for root.
+// lock sends LOCK in the name of root.
 func (a asker) lock(how string, off, n uint64) string { return a.as(a.s.c, how, off, n) }
 
 func (a asker) unlock(off, n uint64) string {

@@ -80,7 +80,7 @@ func (s *sides) mount(name string) string {
 	return verdict(err)
 }
 
-// root returns the handle of an export, which there MUST be.
+// root returns the handle of an export, which must exist.
 func (s *sides) root(name string) nfs3.FH {
 	fh, err := s.c.MountHandle(s.ctx, path.Join(s.base, name))
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *sides) lists() string {
 	return strings.Join(lines, "; ")
 }
 
-// changed waits for other rules.
+// changed waits until the test has changed the rules.
 func (s *sides) changed() string {
 	if err := os.WriteFile(filepath.Join(s.home, "ready"), nil, 0o644); err != nil {
 		return err.Error()
@@ -158,7 +158,7 @@ type question struct {
 	ask  func(*sides) string
 }
 
-// sidesQuestions, in the order in which they are asked.
+// sidesQuestions are all questions, in the order in which they are asked.
 var sidesQuestions = slices.Concat(ruleQuestions, aclQuestions, lockQuestions, crossQuestions, []question{remountBefore}, changeQuestions, remountQuestions)
 
 var ruleQuestions = []question{
@@ -213,7 +213,7 @@ func namedUser(uid uint32, perm uint16) posixacl.ACL {
 		{Tag: posixacl.GroupObj, ID: posixacl.NoID}, {Tag: posixacl.Mask, Perm: perm, ID: posixacl.NoID}, {Tag: posixacl.Other, ID: posixacl.NoID}}
 }
 
-// withACL asks about such a file.
+// withACL returns a function that asks about a new file with such an ACL.
 func withACL(ask func(s *sides, fh nfs3.FH) string) func(*sides) string {
 	return func(s *sides) string {
 		fh, err := s.aclFile("acl")

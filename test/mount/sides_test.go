@@ -35,7 +35,7 @@ const sidesRules = `%[1]s/open %[2]s(rw,no_root_squash,insecure,no_subtree_check
 %[1]s/other 192.0.2.7(rw,insecure,no_subtree_check)
 ` + sidesCross
 
-// sidesBefore and sidesAfter are those that change.
+// sidesBefore and sidesAfter are the rules before and after the change.
 const (
 	sidesBefore = `%[1]s/gone %[2]s(rw,no_root_squash,insecure,no_subtree_check)
 %[1]s/fixed %[2]s(rw,no_root_squash,insecure,no_subtree_check)
@@ -190,8 +190,8 @@ type confined struct {
 	log string
 }
 
-// confine starts a shell command with arguments there, which must end in exec; ready is its output
-// when it serves.
+// confine starts a shell command with arguments in such namespaces. The command must end in exec;
+// ready is its output when it serves.
 func confine(t *testing.T, text, ready string, args ...string) *confined {
 	t.Helper()
 	c := &confined{log: filepath.Join(tempDir(t, "confined"), "log")}
@@ -214,7 +214,7 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 	}()
 	t.Cleanup(func() {
 		select {
-		case <-gone: // its number may be another's by now
+		case <-gone: // its number may be another process's
 		default:
 			killConfined(c.cmd)
 		}
@@ -253,7 +253,7 @@ func (c *confined) logged() string {
 	return string(b)
 }
 
-// by returns the command that runs another one in its network.
+// by returns the command prefix for running a command in the process's network.
 func (c *confined) by() []string {
 	return []string{"nsenter", "--net=/proc/" + strconv.Itoa(c.cmd.Process.Pid) + "/ns/net"}
 }
@@ -283,7 +283,8 @@ func (c *confined) signal(t *testing.T, sig syscall.Signal) {
 	must.Succeed(t, syscall.Kill(child, sig))
 }
 
-// needSides skips where there is no room for separate servers.
+// needSides skips a test if mounts or programs for separate servers are missing. Otherwise it
+// returns a directory with the exported directories.
 func needSides(t *testing.T, programs ...string) (base string) {
 	t.Helper()
 	needMounts(t)
@@ -404,7 +405,7 @@ func aclsBothWays(t *testing.T, dir string, there func(string) string) {
 	script(t, dir, "rm -r acls")
 }
 
-// TestACLsOfOurs does the same with our server, on a directory of this machine.
+// TestACLsOfOurs runs aclsBothWays with our server, on a directory of this machine.
 func TestACLsOfOurs(t *testing.T) {
 	needMounts(t)
 	s := startServer(t)

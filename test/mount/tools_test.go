@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A program is a script that uses one.
+// A program is a real program's name, and a script that uses the program.
 type program struct {
 	name  string
 	needs []string
@@ -17,7 +17,7 @@ type program struct {
 	full  string // additions with NFSRDMA_FULL
 }
 
-// run runs it in an empty directory of a mount.
+// run runs the script in an empty directory of a mount.
 func (p program) run(t *testing.T, dir string) {
 	t.Helper()
 	need(t, p.needs...)
@@ -102,8 +102,8 @@ cd $2
 fio --name=v --filename=big --rw=randwrite --bsrange=512-256k --bs_unaligned=1 --size=256M --verify=crc32c --do_verify=1 --output=$1/big.log`},
 }
 
-// The programs find nothing wrong, over each transport; with the race detector half of
-// them over one, half over the other.
+// TestPrograms: the programs find no fault, over each transport. With the race detector half of
+// them run over one transport, and half over the other.
 func TestPrograms(t *testing.T) {
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {
 		for i, s := range scripts {
@@ -115,7 +115,8 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// Attributes that NFSv3 does not have are refused with the errno of the kernel's client.
+// TestNotInNFS3: operations on attributes and space that NFSv3 lacks fail with the errno of the
+// kernel's client.
 func TestNotInNFS3(t *testing.T) {
 	need(t, "setfattr", "fallocate")
 	onlyOne(t, func(t *testing.T, _ *server, dir string) {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// A failing is a testing.TB that keeps how it was ended.
+// A failing is a testing.TB that keeps the message which ended it.
 type failing struct {
 	testing.TB
 	with string
@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestBecomeWaits: it waits for a late condition, but not forever.
+// TestBecomeWaits: Become waits for a late condition, but not forever.
 func TestBecomeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -23,7 +23,7 @@ var programs = []string{"nfsrdma", "nfsrdmad", "nfsrdmad-juicefs"}
 func build(t *testing.T, dir string) {
 	source, elsewhere := filepath.Join(dir, "source"), filepath.Join(dir, "else", "where")
 	repository(t, source)
-	// Without the services that the tests do not use, as all tests of that module.
+	// Leave out services that the tests do not use, as in all tests of that module.
 	tags, err := os.ReadFile("../../nfsserver/juicefs/tags")
 	if err != nil {
 		t.Fatalf("os.ReadFile: %v", err)
@@ -125,7 +125,8 @@ func check(t *testing.T, dir string) {
 	if err != nil || len(debs) != len(programs) {
 		t.Fatalf("%q, %v", debs, err)
 	}
-	// Of bookworm and of its successors: lintian knows that some things were elsewhere once.
+	// These are packages for bookworm and its successors: lintian hints that some files were
+	// elsewhere once.
 	if said, err := command(out, "lintian", append([]string{"--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0"}, debs...)...); err != nil {
 		t.Errorf("lintian: %v", err)
 	} else if strings.TrimSpace(said) != "" {

@@ -26,7 +26,7 @@ type system struct {
 	server
 }
 
-// A server is how the machine is set up that runs it.
+// A server is the setup of a machine that runs one of our servers.
 type server struct {
 	name     string
 	export   string // the export's name
@@ -49,7 +49,7 @@ func (m *system) run(args ...string) (string, error) {
 	return command("/", "chroot", append([]string{m.root}, args...)...)
 }
 
-// do is run, but ends the test if the program fails.
+// do runs a program like run, but ends the test if it fails.
 func (m *system) do(args ...string) string {
 	m.t.Helper()
 	out, err := m.run(args...)
@@ -61,7 +61,7 @@ func (m *system) do(args ...string) string {
 
 func (m *system) path(name string) string { return filepath.Join(m.root, name) }
 
-// install installs packages of a version by apt, as README.md says it.
+// install installs packages of a version by apt, as in README.md.
 func (m *system) install(version string) {
 	m.t.Helper()
 	args := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "install"}
@@ -80,7 +80,7 @@ func (m *system) apt(action string, names ...string) {
 	m.do(append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", action}, names...)...)
 }
 
-// insideNamespaces is the suite inside namespaces, where it changes nothing on the machine.
+// insideNamespaces runs the suite inside namespaces, where it changes nothing on the machine.
 func insideNamespaces(t *testing.T, dir string) {
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(filepath.Join(root, "packages"), 0o755); err != nil {

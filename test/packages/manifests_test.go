@@ -127,8 +127,7 @@ func manifests(t *testing.T, dir string) {
 	c.nodes()
 }
 
-// servers checks the StatefulSet and its Services; it returns the name that the volume is exported
-// under.
+// servers checks the StatefulSet and its Services. It returns the volume's export name.
 func (c *cluster) servers() (export string) {
 	c.t.Helper()
 	set := c.get("StatefulSet", "nfsrdmad")
@@ -158,8 +157,8 @@ func (c *cluster) servers() (export string) {
 			c.t.Errorf("--%s=%s is on no volume, and the root is read-only", flag, flags[flag])
 		}
 	}
-	// The kubelet lets the group write to the top of a volume, which a directory with a key is
-	// refused for, and with another policy to all that is below.
+	// The kubelet lets the group write to the top of a volume, and with another policy to
+	// everything below. The server refuses a directory with a key to which others can write.
 	if g := p.SecurityContext; g.FSGroup != nil && (slices.Contains(volumes, flags["state-dir"]) || g.FSGroupChangePolicy != "OnRootMismatch") {
 		c.t.Errorf("--state-dir=%s can be written to by the group %d (%s)", flags["state-dir"], *g.FSGroup, g.FSGroupChangePolicy)
 	}
@@ -172,7 +171,7 @@ func (c *cluster) servers() (export string) {
 	return export
 }
 
-// mounts checks that the mounts of a container exist, and returns where.
+// mounts checks that the mounts of a container exist, and returns their paths.
 func (c *cluster) mounts(o object, p pod, k container) (paths []string) {
 	c.t.Helper()
 	known := map[string]bool{}

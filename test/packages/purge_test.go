@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPurge: the script removes what the server keeps, and leaves a user's volume beside it.
+// TestPurge: the script removes the server's own files, and leaves a user's volume beside them.
 func TestPurge(t *testing.T) {
 	script, err := os.ReadFile("../../deploy/packages/server.postrm")
 	if err != nil {

@@ -174,7 +174,7 @@ func (m *manager) listen() {
 	}
 }
 
-// environment holds the variables from EnvironmentFile=.
+// environment returns the variables from EnvironmentFile=.
 func (m *manager) environment() map[string]string {
 	all := map[string]string{}
 	for _, name := range m.setting("service", "EnvironmentFile") {

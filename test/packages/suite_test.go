@@ -28,7 +28,7 @@ const (
 // The versions to build: the source is the same, so they differ only in what an upgrade must keep.
 const older, newer = "1.0.0", "1.1.0"
 
-// tools is what the suite needs besides Go, as root.
+// tools are the suite's needs besides Go, as root.
 var tools = []string{"git", "mmdebstrap", "lintian", "dpkg-deb", "unshare", "ip", "mount", "setpriv", "systemctl", "systemd-analyze", "/dev/fuse"}
 
 func needed(t *testing.T) {
@@ -59,7 +59,7 @@ func command(dir, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// must is command, but ends the test if the command fails.
+// must runs a command like command, but ends the test if it fails.
 func must(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	out, err := command(dir, name, args...)
@@ -121,7 +121,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestPackages is the suite: it builds the packages, then tries them in its own namespaces.
+// TestPackages runs the suite: it builds the packages, then tries them in its own namespaces.
 func TestPackages(t *testing.T) {
 	if os.Getenv(inside) != "" {
 		insideNamespaces(t, os.Getenv(inside))
@@ -179,7 +179,7 @@ func cleanSystem(root string) error {
 	return err
 }
 
-// enter runs the suite again where network, mounts and processes are its own, and end with it.
+// enter runs the suite again in a network, mounts and processes of its own, which end with it.
 func enter(t *testing.T, dir string) {
 	program, err := os.Executable()
 	if err != nil {

@@ -142,8 +142,8 @@ func listens(addr string) bool {
 }
 
 // photograph writes a browser's window with the page of metrics. The browser's virtual time stops
-// while the page waits for a reply, so the proxy delays each reply by the time that the page
-// believes to have waited.
+// while the page waits for a reply. So the proxy delays each reply by the time that has passed for
+// the page.
 func (s *stage) photograph(ctx context.Context, file string) error {
 	to := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", s.metrics, s.metrics

@@ -87,7 +87,7 @@ func fails(o Outcome, want string) string {
 	return want
 }
 
-// open is apply for the steps that open a file.
+// open applies a step that opens a file, as apply does.
 func (m *model) open(s Step, o Outcome) string {
 	ino := m.names[s.Name]
 	flags := " " + s.Flags + " "
@@ -133,7 +133,7 @@ func truncated(v *version, size int64) int64 {
 	return 0
 }
 
-// name is apply for the steps on names.
+// name applies a step on a name, as apply does.
 func (m *model) name(s Step, o Outcome) string {
 	ino := m.names[s.Name]
 	if s.Op == ReadDir {

@@ -16,10 +16,10 @@ type Kind struct {
 	// Absent: a mount that caches absent names for some time: names that it has looked up, and for
 	// a second all names that it has not seen in the directory.
 	Absent bool
-	// Unasked: our mount. It lists a directory after lookups of several names in the directory, and
-	// so may have a name's old binding without a step that used the name. With noac, steps that are
-	// not among asking may use its cached size and pages, because FUSE sends no request for such
-	// steps, or the server's reply has no attributes.
+	// Unasked: our mount. It lists a directory after lookups of several names there. So it may have
+	// a name's old binding without a step that used the name. With noac, steps that are not among
+	// asking may use its cached size and pages: FUSE sends no request for such steps, or the
+	// server's reply has no attributes.
 	Unasked bool
 	// Kernel: Linux's client. It keeps a file's pages while the file is open for writing, except
 	// under locks, and ACLs even under locks. It appends at its cached end. A create does not

@@ -52,7 +52,7 @@ func (m *model) otherSize(ino *inode, s *Step) {
 	}
 }
 
-// prepareFile is prepare for a step on an open file.
+// prepareFile prepares a step on an open file, as prepare does.
 func (m *model) prepareFile(f *opened, s *Step) bool {
 	size := int64(len(f.ino.last().data))
 	m.past = f.append && m.kinds[s.Actor].Unasked && (s.Op == Read || s.Op == PRead)

@@ -72,7 +72,7 @@ func (b *broken) Do(dir string, s Step) (Outcome, error) {
 	return o, err
 }
 
-// TestBrokenPromises: each is found, and the remaining schedule has few steps.
+// TestBrokenPromises: each broken actor is found, and the remaining schedule has few steps.
 func TestBrokenPromises(t *testing.T) {
 	size := int64(-1) // the size that a broken actor found first
 	for name, b := range map[string]broken{
@@ -136,8 +136,8 @@ func replaced[T comparable](s Step, op Op, is, from, to T) T {
 	return is
 }
 
-// An older actor never refreshes its cache: the model rejects it where the newest version is
-// promised, and accepts it where it is not.
+// TestOlderVersions: an actor never refreshes its cache. The model rejects its outcomes where the
+// newest version is promised, and accepts them elsewhere.
 func TestOlderVersions(t *testing.T) {
 	kinds := []Kind{{Name: "a mount"}, {Name: "another mount"}}
 	m := newModel(kinds)

@@ -32,14 +32,15 @@ func slowLink(p linkPlan, rng *rand.Rand) linkPlan {
 	return p
 }
 
-// burst is a call of a slow world that is given up on while it waits to leave.
+// burst makes p a call of a slow world that is given up while it waits to be sent.
 func burst(p *plan) {
 	p.start, p.args, p.items = p.start%time.Millisecond, slowInline-200-p.args%4096, nil
 	p.results, p.item, p.sink, p.end = 0, -1, false, endReply
 	p.limit = min(max(p.limit*100, 1), slowLimit)
 }
 
-// lose lets svc's server lose replies, as many as it likes: waiters give up.
+// lose makes svc's server lose or spoil replies, any number of them. Their callers have a time
+// limit.
 func (w *world) lose(svc *service) {
 	for _, p := range svc.plans {
 		rng := newRand(w.seed, purposeLoss+uint64(p.xid))
@@ -54,7 +55,8 @@ func (w *world) lose(svc *service) {
 	}
 }
 
-// unofferedLen is how much longer an offer of one segment makes a header: a count and the segment.
+// unofferedLen is the number of bytes that an offer of one segment adds to a header: a count and
+// the segment.
 const unofferedLen = 20
 
 // spoil changes replies from side so that their header does not answer their call: with a Reply
@@ -107,7 +109,7 @@ func (w *world) wasSpoiled(xid uint32) bool {
 	return w.wire.spoiled[xid]
 }
 
-// hasLeft reports whether all of a call is with the network.
+// hasLeft reports whether all bytes of a call have been sent.
 func (w *world) hasLeft(h *host, xid uint32) bool {
 	w.obs.mu.Lock()
 	defer w.obs.mu.Unlock()

@@ -26,7 +26,7 @@ type written struct {
 	stamp uint32
 	begun int
 	ended int // 0: not yet, or with an error: it may still come about
-	firm  int // since when no crash can take it back; 0: it can
+	firm  int // the clock value from which no crash can undo it; 0: a crash can
 }
 
 // fillBlock makes a block's content after a write with this stamp.
@@ -41,7 +41,7 @@ func (h *history) tick() int {
 	return h.clock
 }
 
-// begin notes a write that begins, and gives its stamp.
+// begin records the start of a write, and returns it with a new stamp.
 func (h *history) begin(block int) *written {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *history) begin(block int) *written {
 	return x
 }
 
-// end notes that a write has succeeded; stable: on stable storage.
+// end records that a write has succeeded; stable: on stable storage.
 func (h *history) end(x *written, stable bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +60,7 @@ func (h *history) end(x *written, stable bool) {
 	}
 }
 
-// sync notes a successful Sync that began at clock value begun, for the writes through one File.
+// sync records a successful Sync that began at clock value begun, for the writes through one File.
 func (h *history) sync(begun int, through []*written) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,8 +84,9 @@ func (h *history) crash() {
 	h.crashes = append(h.crashes, h.tick())
 }
 
-// read compares a block from an operation that began at clock value begun with the history: older
-// data MUST NOT be there once newer has been acknowledged, unless a crash may have taken that back.
+// read compares a block with the history, from an operation that began at clock value begun. Older
+// data MUST NOT appear once newer data has been acknowledged, unless a crash may have undone the
+// newer write.
 func (h *history) read(block int, data []byte, begun int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +103,7 @@ func (h *history) read(block int, data []byte, begun int) {
 	}
 }
 
-// allowed fails where the stamp cannot be in the block. The caller holds mu.
+// allowed reports a fault if the stamp cannot be in the block. The caller holds mu.
 func (h *history) allowed(block int, stamp uint32, begun int) {
 	var x *written // nil: nothing was written there yet
 	if stamp > 0 {
@@ -123,7 +124,7 @@ func (h *history) allowed(block int, stamp uint32, begun int) {
 	}
 }
 
-// lost reports whether a crash may have taken back y before a read that began then.
+// lost reports whether a crash may have undone y before a read that began at clock value begun.
 func (h *history) lost(y *written, begun int) bool {
 	if y.firm > 0 && y.firm < begun {
 		return false

@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestFiles runs many seeds of clients and a server of files, or one again.
+// TestFiles runs many seeds with clients and a file server, or repeats one seed.
 func TestFiles(t *testing.T) { seeds(t, "TestFiles", runFiles) }
 
 // Bounds in simulated time.
@@ -90,7 +90,7 @@ func runFiles(t *testing.T, seed uint64, trace bool) (failures []string) {
 	return failures
 }
 
-// dial makes connections of one client; 20049 is RDMA.
+// dial makes a client's connection; port 20049 is RDMA.
 func (w *filesWorld) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

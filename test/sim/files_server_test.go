@@ -85,7 +85,7 @@ func (s *server) fail() error {
 	return nil
 }
 
-// A service of files is one run of the server, with its listeners.
+// A fileService is one run of the server, with its listeners.
 type fileService struct {
 	fs   *server
 	nfs  *nfsserver.Server
@@ -127,7 +127,7 @@ func (w *filesWorld) serve() *fileService {
 	return s
 }
 
-// stalling is a procedure that now and then waits before it does its work, or before it replies.
+// stalling returns a procedure that now and then waits before it runs, or before it replies.
 func (w *filesWorld) stalling(run func(*transport.Call) error) func(*transport.Call) error {
 	return func(c *transport.Call) error {
 		before, after := w.stall(), w.stall()
@@ -149,7 +149,7 @@ func (w *filesWorld) stall() time.Duration {
 	return time.Duration(logUniform(w.rng, int(longestStall)))
 }
 
-// stop ends a run of the server. Procedures that stall are waited for.
+// stop ends a run of the server. It waits for procedures that stall.
 func (s *fileService) stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

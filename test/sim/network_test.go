@@ -34,7 +34,7 @@ type direction struct {
 	finHere bool
 	err     error // the connection is reset
 
-	// there is something to carry, to read, room; a wait is over
+	// signaled for bytes to carry, for bytes to read, for room, and at the end of a wait
 	toCarry, arrived, freed, clock sync.Cond
 }
 
@@ -42,7 +42,7 @@ func (d *direction) conds() []*sync.Cond {
 	return []*sync.Cond{&d.toCarry, &d.arrived, &d.freed, &d.clock}
 }
 
-// room returns how many bytes can be written now.
+// room returns the number of bytes that can be written now.
 func (d *direction) room() int { return d.window - len(d.sent) - len(d.here) }
 
 // put sends bytes on their way.
@@ -88,7 +88,7 @@ func newLink(p linkPlan, watch *observer) *link {
 	return l
 }
 
-// carry brings the bytes of d to the end to.
+// carry delivers d's bytes to the end to, by d's plan.
 func (l *link) carry(d, back *direction, to *end) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *link) carry(d, back *direction, to *end) {
 			d.finHere = true
 			d.arrived.Broadcast()
 			return
-		case to.closed: // as a host does that is sent bytes for a closed socket
+		case to.closed: // like a host that gets bytes for a closed socket
 			l.reset(syscall.ECONNRESET)
 			return
 		}
@@ -134,7 +134,7 @@ func (l *link) carry(d, back *direction, to *end) {
 	}
 }
 
-// sleep waits, with the lock given away, unless the connection is reset meanwhile.
+// sleep waits for t, or until the connection is reset. It releases the lock meanwhile.
 func (l *link) sleep(d *direction, t time.Duration) {
 	if t <= 0 {
 		return
@@ -249,7 +249,7 @@ func (e *end) RemoteAddr() net.Addr               { return addr(1 - e.side) }
 
 func addr(side int) net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, byte(1+side)), Port: 20049} }
 
-// dumb makes a start-up frame say nothing of remote invalidation (RFC 8797 §4.1).
+// dumb removes the support of remote invalidation from a start-up frame (RFC 8797 §4.1).
 func dumb(frame []byte) {
 	id := binary.BigEndian.AppendUint32(nil, 0xf6ab0e18)
 	if at := bytes.Index(frame, id); at >= 0 {
@@ -257,7 +257,7 @@ func dumb(frame []byte) {
 	}
 }
 
-// A listener gives the connections that are put into conns.
+// A listener accepts the connections sent to conns.
 type listener struct {
 	conns chan net.Conn
 	done  chan struct{}

@@ -45,7 +45,7 @@ func (o *observer) close() {
 	o.blind = true
 }
 
-// sent takes in bytes that side hands to the network.
+// sent checks bytes that side hands to the network.
 func (o *observer) sent(side int, b []byte) {
 	if o == nil { // no observer
 		return
@@ -77,7 +77,7 @@ func (o *observer) sent(side int, b []byte) {
 	}
 }
 
-// arrived takes in bytes of side's that the other side has read.
+// arrived checks bytes from side that the other side has read.
 func (o *observer) arrived(side int, b []byte) {
 	if o == nil {
 		return
@@ -112,7 +112,7 @@ func (o *observer) arrived(side int, b []byte) {
 	}
 }
 
-// check applies the conditions for any segment from side, whatever is above.
+// check checks a segment from side against the rules that hold for any upper layer.
 func (o *observer) check(side int, seg *segment) error {
 	switch seg.op {
 	case rdmap.OpReadRequest:
@@ -147,7 +147,7 @@ func (r *readQueue) asked(q rdmap.ReadRequest, limit int) error {
 	return nil
 }
 
-// answer holds a segment of a response to the oldest Read that has arrived.
+// answer compares a segment of a Read Response with the oldest Read that has arrived.
 func (r *readQueue) answer(seg *segment) error {
 	if r.come == 0 {
 		return fmt.Errorf("RDMA Read Response that nobody asked for")

@@ -16,8 +16,8 @@ const (
 	eventFIN
 )
 
-// slowPieces is how many pieces of a direction may be small and late: the bytes
-// of a large message are not to take all day one by one.
+// slowPieces is the number of pieces in a direction that may be small and late. Later pieces are
+// larger, so that a large message does not take too long.
 const slowPieces = 150
 
 // A pathPlan is owned by the link's mu.
@@ -34,7 +34,7 @@ type pathPlan struct {
 	passed bool          // the event is over
 }
 
-// logUniform returns a number from 1 to n whose order of magnitude is even.
+// logUniform returns a number from 1 to n whose logarithm is uniformly distributed.
 func logUniform(rng *rand.Rand, n int) int {
 	return min(n, int(math.Exp(rng.Float64()*math.Log(float64(n)+1))))
 }
@@ -47,7 +47,7 @@ func newPathPlan(rng *rand.Rand) *pathPlan {
 	return w
 }
 
-// delay returns how long the next piece is on its way.
+// delay returns the time for which the next piece is on its way.
 func (w *pathPlan) delay() time.Duration {
 	w.pieces++
 	if w.late == 0 {
@@ -60,7 +60,8 @@ func (w *pathPlan) delay() time.Duration {
 	return d
 }
 
-// piece returns how many of n bytes arrive at once; none are carried across an event.
+// piece returns the number of bytes, at most n, that arrive at once. They end before the next
+// event.
 func (w *pathPlan) piece(n, carried int) int {
 	size := logUniform(w.rng, w.max)
 	if w.pieces > slowPieces {
@@ -76,7 +77,7 @@ func (w *pathPlan) piece(n, carried int) int {
 	return n
 }
 
-// duration returns how long n bytes take on a slow link.
+// duration returns the time that n bytes take on a slow link.
 func (w *pathPlan) duration(n int) time.Duration {
 	if w.rate == 0 {
 		return 0
@@ -92,8 +93,8 @@ func (w *pathPlan) event(carried int) int {
 	return w.kind
 }
 
-// patienceOfPeers is how long a call that was given up on waits to leave, or RPC-over-RDMA
-// for any progress, before an end gives the connection up.
+// patienceOfPeers is the time after which an end gives the connection up: an abandoned call still
+// waits to be sent, or RPC-over-RDMA makes no progress.
 const patienceOfPeers = 4 * time.Second
 
 // A linkPlan has the random choices for one connection.
@@ -103,7 +104,7 @@ type linkPlan struct {
 	sockets [2]socketPlan
 }
 
-// chooseLink may give each direction one event. stalls is how long one may last.
+// chooseLink may give each direction one event. stalls limits the length of a stall.
 func chooseLink(rng *rand.Rand, seed uint64, stalls time.Duration) linkPlan {
 	p := linkPlan{windows: [2]int{2048 + logUniform(rng, 512<<10), 2048 + logUniform(rng, 512<<10)}}
 	for i := range p.paths {

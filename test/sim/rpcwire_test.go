@@ -42,7 +42,7 @@ func newRPCWire(credits [2]int, inval [2]bool) *rpcWire {
 	return w
 }
 
-// window returns how many calls a side may have under way: one until it knows the grant.
+// window returns the number of calls that a side may have in flight: one until it knows the grant.
 func (w *rpcWire) window(side int) int {
 	if w.sides[side].replied == 0 {
 		return 1
@@ -86,7 +86,7 @@ func (w *rpcWire) sent(side int, seg *segment, msg []byte, whole bool) error {
 	return nil
 }
 
-// call notes a call that is sent.
+// call records a call that is sent.
 func (w *rpcWire) call(r *requester, window int, h *rpcrdma.Header) error {
 	if r.calls[h.XID] != nil {
 		return fmt.Errorf("XID %x is in use", h.XID)

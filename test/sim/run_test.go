@@ -1,5 +1,4 @@
-// Running a world: connect, call, compare the outcome with the choices, end, and check what is
-// left.
+// Running a world: connect, call, compare the outcome with the choices, end, and check the remains.
 
 package sim
 
@@ -173,7 +172,7 @@ func (w *world) call(h *host, p *plan) {
 		k.Expired = time.After(p.limit)
 	}
 	start := time.Now()
-	var left atomic.Bool // by the time it was given up on
+	var left atomic.Bool // had been sent when it was given up
 	if p.limit > 0 {
 		time.AfterFunc(p.limit, func() {
 			left.Store(w.hasLeft(h, p.xid))
@@ -183,8 +182,8 @@ func (w *world) call(h *host, p *plan) {
 		})
 	}
 	err := h.conn.Do(ctx, k)
-	// A side that serves calls too reads their chunks, and completions come in the order of
-	// posting.
+	// A side that also serves calls reads their chunks. Completions come in posting order, so its
+	// Do may take longer.
 	if late := time.Since(start) - p.limit; gaveUp(err) && left.Load() && late > prompt && h.cfg.Handler == nil {
 		w.fail("call %x had left when it was given up on, and Do takes %v more", p.xid, late)
 	}
@@ -216,7 +215,7 @@ func gaveUp(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, rpcrdma.ErrTimeout)
 }
 
-// check holds the end of a call to its plan.
+// check compares the end of a call with its plan.
 func (w *world) check(h *host, p *plan, k *rpcrdma.Call, err error) {
 	switch {
 	case err == nil && w.wasSpoiled(p.xid):
@@ -242,15 +241,15 @@ func (h *host) peer(w *world) *host {
 	return w.hosts[0]
 }
 
-// wantEnd demands that the seed has ended the connection. An abandoned call, with all its exposed
-// memory, does not.
+// wantEnd checks that the seed has ended the connection. An abandoned call must not end it,
+// whatever memory it exposes.
 func (w *world) wantEnd(err error) {
 	if !w.eventful() && !w.windowLost() {
 		w.fail("the connection ends: %v", err)
 	}
 }
 
-// probeBoth demands that no credit has been lost.
+// probeBoth checks that neither side has lost a credit.
 func (w *world) probeBoth() {
 	if w.lossy || w.slow {
 		time.Sleep(abandoned)
@@ -266,7 +265,7 @@ func (w *world) probeBoth() {
 	}
 }
 
-// grant changes how many calls h lets the other side have under way.
+// grant changes the number of calls that h grants to the other side.
 func (w *world) grant(h *host, credits int) {
 	if h.cfg.Handler == nil {
 		return
@@ -276,7 +275,7 @@ func (w *world) grant(h *host, credits int) {
 	}
 }
 
-// probe fills the window with calls that are held, then has them answered.
+// probe fills the window with calls that the other side holds. It then has them answered.
 func (w *world) probe(side int, h *host) {
 	svc := w.hosts[1-side].svc
 	for _, h := range w.hosts {
@@ -316,7 +315,7 @@ func (w *world) close(h *host) {
 	}
 }
 
-// end closes both sides and checks what they leave.
+// end closes both sides and checks the remains.
 func (w *world) end() {
 	time.Sleep(time.Duration(w.rng.IntN(3)) * 100 * time.Millisecond)
 	var all sync.WaitGroup

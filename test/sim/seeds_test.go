@@ -36,7 +36,7 @@ const (
 	announced = "seed "
 )
 
-// TestSeeds runs many seeds, or one again.
+// TestSeeds runs many seeds, or repeats one.
 func TestSeeds(t *testing.T) { seeds(t, "TestSeeds", run) }
 
 // seeds runs the seeds in child processes. A single requested seed has one child.
@@ -80,7 +80,7 @@ func replay(name string, seed uint64) string {
 	return fmt.Sprintf("go test ./test/sim -run '^%s$' -seed=%d -v", name, seed)
 }
 
-// count returns how many seeds are asked for.
+// count returns the requested number of seeds.
 func count(t *testing.T) int {
 	if *flagCount > 0 {
 		return *flagCount
@@ -194,7 +194,7 @@ func cpuTime(p *os.Process) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// clip keeps what a reader can take in: not the runtime's part of the stacks.
+// clip shortens stacks for a reader: it drops the runtime's frames, and lines after 30,000 bytes.
 func clip(s string) string {
 	var kept strings.Builder
 	skip := false

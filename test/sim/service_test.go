@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// How the handler ends a call.
+// An ending is the way in which the handler ends a call.
 type ending uint8
 
 const (
@@ -23,11 +23,11 @@ const (
 	endReject
 	endDrop    // the caller has a time limit
 	endTooLong // more than the call has room for
-	endHold    // when all are asked for
+	endHold    // held until all are released
 	endSpoil   // with a wrong header, where possible; the caller has a time limit
 )
 
-// A plan is all that is chosen of one call. XIDs lead to it.
+// A plan has all random choices for one call. It is found by XID.
 type plan struct {
 	xid      uint32
 	start    time.Duration // wait before the call
@@ -48,7 +48,7 @@ const (
 	maxSize      = 1 << 20
 )
 
-// pattern is bytes whose period is no power of two.
+// pattern has bytes with a period that is no power of two.
 var pattern = func() (b [4093 + 256]byte) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8 + i>>3)
@@ -165,7 +165,7 @@ func (s *service) reply(r *rpcrdma.Request, p *plan) {
 	}
 }
 
-// release answers the calls that are held, and says how many.
+// release answers the held calls, and returns their number.
 func (s *service) release() int {
 	s.mu.Lock()
 	held := s.held
@@ -177,7 +177,7 @@ func (s *service) release() int {
 	return len(held)
 }
 
-// checkCall demands that the call has arrived unchanged.
+// checkCall checks that the call has arrived unchanged.
 func (p *plan) checkCall(m chunks.Message) error {
 	var d xdr.Decoder
 	d.Reset(m.Stream, m.Items)
@@ -197,7 +197,7 @@ func (p *plan) checkCall(m chunks.Message) error {
 	return nil
 }
 
-// checkReply demands that the reply has arrived unchanged; noRoom reports the answer for a spent
+// checkReply checks that the reply has arrived unchanged; noRoom reports the answer for a spent
 // budget.
 func (p *plan) checkReply(m chunks.Message) (noRoom bool, err error) {
 	var d xdr.Decoder
@@ -222,7 +222,7 @@ func (p *plan) checkReply(m chunks.Message) (noRoom bool, err error) {
 	return status == statusNoRoom, nil
 }
 
-// someSize returns a size: often none or few, or next to a border, now and then large.
+// someSize returns a size: often 0 or small, often near a border, sometimes large.
 func someSize(rng *rand.Rand, borders []int) int {
 	switch rng.IntN(8) {
 	case 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp"
 )
 
-// A socketPlan is how one end's socket behaves.
+// A socketPlan is the behavior of one end's socket.
 type socketPlan struct {
 	ready bool // it is an iwarp.ReadyConn; false: its calls block
 	short int  // bytes that one TryWrite takes at most; 0: as much as there is room for
@@ -24,7 +24,7 @@ type socketPlan struct {
 	yield int
 }
 
-// lingers is how many writes of an end return late.
+// lingers is the number of writes per end that return late.
 const lingers = 60
 
 // conn returns e in the form for the endpoint: with or without readiness.
@@ -67,7 +67,7 @@ func (e *end) read(bufs ...[]byte) (int, error) {
 	return 0, syscall.EAGAIN
 }
 
-// writeError returns why nothing can be written any more. The caller holds mu.
+// writeError returns the reason why nothing can be written any more. The caller holds mu.
 func (e *end) writeError() error {
 	switch d := e.out; {
 	case e.closed:
@@ -123,8 +123,8 @@ func (e *end) Write(p []byte) (int, error) {
 	}
 }
 
-// linger waits between a write's taking of the bytes and its return. The peer may have answered by
-// then.
+// linger waits between the moment at which a write takes the bytes, and its return. The peer may
+// have answered by then.
 func (e *end) linger() {
 	if e.writes++; e.writes <= lingers {
 		for range e.plan.yield {

@@ -97,7 +97,8 @@ func (s *stream) sequence(seg *segment) error {
 	return nil
 }
 
-// message gathers the segments of a Send; whole with the last.
+// message collects the segments of a Send. With the last segment it returns the message, and whole
+// is true.
 func (s *stream) message(seg *segment) (msg []byte, whole bool) {
 	s.send = append(s.send, seg.data...)
 	if !seg.Last {

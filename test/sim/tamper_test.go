@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/rdmap"
 )
 
-// A tamper takes the FPDUs of one direction apart. It is for streams without markers. The
+// A tamper splits the bytes of one direction into FPDUs. It is for streams without markers. The
 // link's mu guards it.
 type tamper struct {
 	reply  bool                      // the start-up frame is a Reply
@@ -86,7 +86,7 @@ func (t *tamper) boundary() []byte {
 	return extra
 }
 
-// inject adds an FPDU to d as soon as that can be. The caller holds the link's mu.
+// inject adds an FPDU to d at the next boundary between FPDUs. The caller holds the link's mu.
 func (d *direction) inject(ulpdu []byte) {
 	d.tamper.extra = mpa.AppendFPDU(d.tamper.extra, true, ulpdu)
 	d.sent = append(d.sent, d.tamper.boundary()...)

@@ -11,11 +11,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// looks is how often a run is stopped at a moment when nothing can happen but by time.
+// looks is the number of times at which a run is examined: moments when only the passing of time
+// changes anything.
 const looks = 12
 
-// sample checks again and again until the work has ended: at rest no completion waits in a queue
-// that has a waiter, however full the sockets are.
+// sample checks repeatedly until the work has ended. At rest no completion waits in a queue that
+// has a waiter, however full the sockets are.
 func (w *verbsWorld) sample(done <-chan struct{}) {
 	rng := newRand(w.seed, purposeSample)
 	for range looks {
@@ -31,7 +32,8 @@ func (w *verbsWorld) sample(done <-chan struct{}) {
 	}
 }
 
-// wantTold takes the completions left in the queues without a waiter.
+// wantTold reports completions that are left in the queues without a notification, and processes
+// them.
 func (p *peer) wantTold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

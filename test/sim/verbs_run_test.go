@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/term"
 )
 
-// TestVerbs runs many seeds of two QPs with nothing above them, or one again.
+// TestVerbs runs many seeds of two QPs with nothing above them, or repeats one seed.
 func TestVerbs(t *testing.T) { seeds(t, "TestVerbs", runVerbs) }
 
 func runVerbs(t *testing.T, seed uint64, trace bool) (failures []string) {
@@ -96,7 +96,7 @@ func (w *verbsWorld) work() {
 	}
 }
 
-// listen takes completions in until all are there.
+// listen processes completions until all have arrived.
 func (p *peer) listen(all *sync.WaitGroup) {
 	if !p.polls {
 		p.scq.SetHandler(p.takeSends)
@@ -118,7 +118,7 @@ func (p *peer) listen(all *sync.WaitGroup) {
 	all.Go(func() { <-p.drained; cancel() })
 }
 
-// post posts the script in its batches; a request that finds the queue full is tried again.
+// post posts the script in its batches. A request that finds the queue full is posted again.
 func (p *peer) post() {
 	at := 0
 	for i, n := range p.batches {
@@ -144,7 +144,7 @@ func (p *peer) post() {
 				}
 				p.mu.Lock()
 				p.posted -= n
-				p.script = p.script[:p.posted] // the rest never was
+				p.script = p.script[:p.posted] // the rest was never posted
 				p.mu.Unlock()
 				p.wind()
 				return
@@ -155,7 +155,7 @@ func (p *peer) post() {
 	}
 }
 
-// wind processes what an ended QP has left.
+// wind processes the remaining completions of an ended QP.
 func (p *peer) wind() {
 	<-p.qp.Done()
 	p.takeSends()
@@ -165,7 +165,7 @@ func (p *peer) wind() {
 	p.mu.Unlock()
 }
 
-// takeBack invalidates the memory that the other side uses and spoils it.
+// takeBack invalidates the memory that the other side uses, and poisons it.
 func (p *peer) takeBack() {
 	time.Sleep(p.revoke)
 	p.targetMR.Invalidate()
@@ -177,7 +177,7 @@ func (p *peer) takeBack() {
 	p.mu.Unlock()
 }
 
-// takeSends holds completions of the send queue to the order of posting.
+// takeSends checks that completions of the send queue come in posting order.
 func (p *peer) takeSends() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +190,7 @@ func (p *peer) takeSends() {
 	p.checkDrained(false)
 }
 
-// sendDone checks one completion: earlier ones without a completion must not have wanted one.
+// sendDone checks one completion. All works before it without a completion must be unsignaled.
 func (p *peer) sendDone(wc rnic.WC) {
 	for ; p.next < p.posted && uint64(p.next) != wc.ID; p.next++ {
 		x := p.script[p.next]
@@ -213,7 +213,7 @@ func (p *peer) sendDone(wc rnic.WC) {
 	p.settled(x, wc.Status)
 }
 
-// settled looks at the memory of a work that has ended, and takes it back.
+// settled checks the memory of an ended work, and takes the memory back.
 func (p *peer) settled(x *work, s rnic.Status) {
 	switch {
 	case x.wr.Op <= rnic.OpWrite:
@@ -230,7 +230,7 @@ func (p *peer) settled(x *work, s rnic.Status) {
 	}
 }
 
-// takeRecvs holds completions of receives to the Sends of the other side.
+// takeRecvs compares completions of receives with the Sends of the other side.
 func (p *peer) takeRecvs() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,8 +268,8 @@ func (p *peer) recvDone(wc rnic.WC) {
 	}
 }
 
-// checkDrained notices that all completions are in. The caller holds mu. over: the QP has ended and
-// all its completions have been polled.
+// checkDrained closes drained when all completions are in. The caller holds mu. over: the QP has
+// ended and all its completions have been polled.
 func (p *peer) checkDrained(over bool) {
 	for ; over && p.next < p.posted; p.next++ {
 		if x := p.script[p.next]; !x.wr.Unsignaled {
@@ -289,7 +289,7 @@ func (p *peer) checkDrained(over bool) {
 	}
 }
 
-// end closes in good order where that can be, and compares memory.
+// end closes both QPs, gracefully if possible, and compares memory.
 func (w *verbsWorld) end() {
 	a, b := w.peers[0], w.peers[1]
 	w.wantRefusal()
@@ -321,8 +321,8 @@ func (w *verbsWorld) end() {
 	}
 }
 
-// wantRefusal demands that work which the peer must refuse has ended the connection, where nothing
-// else may have done so before.
+// wantRefusal checks that work which the peer must refuse has ended the connection, unless another
+// cause may have ended it before.
 func (w *verbsWorld) wantRefusal() {
 	a, b := w.peers[0], w.peers[1]
 	if !w.bad && w.forgeries.Load() == 0 || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || w.link.isBroken() || w.damaged.Load() || a.connectErr != nil || b.connectErr != nil {
@@ -341,8 +341,8 @@ func (w *verbsWorld) wantRefusal() {
 	}
 }
 
-// wantDamageFound demands that a changed bit has ended the connection by its CRC, where nothing
-// else may have done so before.
+// wantDamageFound checks that a changed bit has ended the connection by its CRC, unless another
+// cause may have ended it before.
 func (w *verbsWorld) wantDamageFound() {
 	a, b := w.peers[0], w.peers[1]
 	if !w.damaged.Load() || w.bad || w.forgeries.Load() > 0 || w.leave > 0 || a.revoke > 0 || b.revoke > 0 || a.connectErr != nil || b.connectErr != nil {
@@ -361,7 +361,8 @@ func (w *verbsWorld) wantDamageFound() {
 	}
 }
 
-// wantCause demands that an undisturbed connection ends for no bad reason.
+// wantCause checks that an undisturbed connection ends without an error of the protocol, and
+// flushes no work.
 func (p *peer) wantCause() {
 	err := p.qp.Err()
 	_, fault := term.CodeOf(err)
@@ -373,8 +374,8 @@ func (p *peer) wantCause() {
 	}
 }
 
-// compare compares p's memory with the other side's writes: all of them where nothing was flushed,
-// else any part.
+// compare compares p's memory with the other side's writes: all of them if nothing was flushed,
+// otherwise any part.
 func (p *peer) compare(from *peer) {
 	if p.revoked {
 		for _, b := range [][]byte{p.target, p.source} {

@@ -17,7 +17,7 @@ type verbsWire struct {
 	heard bool // B has received an FPDU
 }
 
-// sent holds Sends and Reads to the work that was posted, and a fenced Send to the Reads before it.
+// sent compares Sends and Reads with the posted work, and a fenced Send with the Reads before it.
 func (v *verbsWire) sent(side int, seg *segment, msg []byte, whole bool) error {
 	if err := v.first(side, seg); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (v *verbsWire) sent(side int, seg *segment, msg []byte, whole bool) error {
 	return nil
 }
 
-// read holds a Read Request to the work that was posted.
+// read compares a Read Request with the posted work.
 func (v *verbsWire) read(side int, seg *segment) error {
 	q, err := rdmap.ParseReadRequest(seg.data)
 	if err != nil {
@@ -67,7 +67,7 @@ func (v *verbsWire) read(side int, seg *segment) error {
 	return nil
 }
 
-// first holds A to the RTR that was chosen, and B to silence until A has spoken.
+// first checks that A begins with the chosen RTR, and that B sends nothing before A has sent.
 func (v *verbsWire) first(side int, seg *segment) error {
 	if side == 1 {
 		if !v.heard {

@@ -202,7 +202,7 @@ func (p *peer) planWrite(x *work, to *peer, gone int, rng *rand.Rand) {
 	x.wr.RemoteSTag, x.wr.RemoteTO = to.targetMR.STag(), to.targetMR.Base()+uint64(x.at)
 }
 
-// spoil makes one Write or Read in the script one that the peer must refuse.
+// spoil replaces the last work in the script by a Write or Read that the peer must refuse.
 func (p *peer) spoil(to *peer, rng *rand.Rand) {
 	x := p.script[len(p.script)-1]
 	sink := make([]byte, 64)

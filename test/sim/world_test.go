@@ -27,7 +27,7 @@ type host struct {
 	limits  []limit       // its grants, one after the other
 }
 
-// A limit is a grant that holds from some time after the one before.
+// A limit is a grant, made some time after the one before.
 type limit struct {
 	after   time.Duration
 	credits int

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shortLoad is how long the load of the short form lasts: each worker does its thing at least once.
+// shortLoad is the duration of the short form's load. Each worker does its operation at least once.
 const shortLoad = 4 * time.Second
 
 // restless are the bounds for a server that has had no time to rest: its workers stay for half a

@@ -14,9 +14,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Each truncation of a call with all kinds of chunks: silence below 28 bytes, ERR_CHUNK while the
-// lists are short and while there is no XID after them to compare, and silence for an incomplete
-// header of an RPC call.
+// TestTruncatedHeader: each truncation of a call with all kinds of chunks gets its answer. Below 28
+// bytes there is none. It is ERR_CHUNK while the lists are short, or while no XID follows them to
+// compare. An incomplete RPC header gets none.
 func TestTruncatedHeader(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.Dial(t, s.RDMA)
@@ -43,9 +43,9 @@ func TestTruncatedHeader(t *testing.T) {
 // interesting has values at the edges of arithmetic.
 var interesting = []uint32{0, 1, 2, 3, 5, 0x80, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 1}
 
-// Each word in the header of a WRITE with a Read chunk and a Reply chunk, and of a READ with a
-// Write chunk, is replaced. The connection then serves on, or it ends, and no other client is
-// harmed.
+// TestReplacedWords: each word is replaced in two headers: of a WRITE with a Read chunk and a Reply
+// chunk, and of a READ with a Write chunk. The connection then serves on, or it ends, and no other
+// client is harmed.
 func TestReplacedWords(t *testing.T) {
 	s, works := attacked(t)
 	c := &victim{t: t, s: s}
@@ -90,7 +90,7 @@ func (c *victim) connect() {
 	c.fh = c.p.Create(root, "victim")
 	c.p.Memory[dataSTag] = &peer.Region{Base: 1 << 32, B: randomBytes(1, 5000), ReadOnly: true}
 	c.p.Memory[sinkSTag] = &peer.Region{Base: 1 << 33, B: make([]byte, 8192)}
-	// The header may then name memory that is not there, which a RNIC would refuse.
+	// The header may then name memory that does not exist, which a RNIC would refuse.
 	c.p.Strict = false
 }
 
@@ -112,7 +112,7 @@ func (c *victim) read(xid uint32) []byte {
 	return append(head, peer.NFS(xid, nfs3.ProcRead, &nfs3.ReadArgs{FH: c.fh, Count: 4096})...)
 }
 
-// try sends msg and then NULL, and accepts anything until that is answered or the connection ends.
+// try sends msg and then NULL. It accepts anything until NULL is answered or the connection ends.
 func (c *victim) try(xid uint32, msg []byte) {
 	c.t.Helper()
 	p := c.p
@@ -139,20 +139,20 @@ func (c *victim) try(xid uint32, msg []byte) {
 	}
 }
 
-// Noise is answered by RDMA_ERROR or by nothing.
+// TestNoiseHeader: noise gets RDMA_ERROR or no answer.
 func TestNoiseHeader(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.Dial(t, s.RDMA)
 	for i := range trials() {
 		b := randomBytes(uint64(i), i*13%900)
-		if i%2 == 0 && len(b) >= 16 { // as far as version and kind go it is good
+		if i%2 == 0 && len(b) >= 16 { // version and kind are good
 			copy(b[4:], peer.Words(1, 9, uint32(i/2)%6))
 		}
 		p.Message(b)
 		if len(b) >= 28 {
 			xid, vers, proc := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[12:])
 			switch {
-			case proc == 4: // RDMA_ERROR for a call of ours that never was
+			case proc == 4: // RDMA_ERROR for a call that the server has not made
 			case vers != 1:
 				p.WantErrVers("noise", xid, vers)
 			case proc == 3: // RDMA_DONE

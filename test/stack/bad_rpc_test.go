@@ -63,7 +63,7 @@ func overCallers(t *testing.T, f func(t *testing.T, c caller)) {
 	})
 }
 
-// wordsOf are calls with a fault in their RPC header, and the answer to each.
+// TestBadRPCHeader: each fault in the RPC header of a call gets its answer.
 func TestBadRPCHeader(t *testing.T) {
 	cred := func(flavor, n uint32) []byte {
 		return append(peer.Words(flavor, n), make([]byte, xdr.RoundUp(int(n)))...)
@@ -116,7 +116,7 @@ func TestBadRPCHeader(t *testing.T) {
 	})
 }
 
-// goodArgs is arguments of each procedure that decode, as long as they are whole.
+// goodArgs returns for each procedure arguments that decode if they are whole.
 func goodArgs() [nfs3.NumProcs]xdr.Marshaler {
 	fh, _ := nfs3.MakeFH(bytes.Repeat([]byte{7}, 32))
 	where := nfs3.DirOpArgs{Dir: fh, Name: []byte("name")}
@@ -134,8 +134,8 @@ func goodArgs() [nfs3.NumProcs]xdr.Marshaler {
 	}
 }
 
-// Arguments that are cut short are GARBAGE_ARGS, whole ones with a foreign handle are
-// NFS3ERR_BADHANDLE, and random ones are one of the two.
+// TestBadArgs: truncated arguments get GARBAGE_ARGS, and whole ones with a foreign handle
+// NFS3ERR_BADHANDLE. Random arguments get one of the two.
 func TestBadArgs(t *testing.T) {
 	overCallers(t, func(t *testing.T, c caller) {
 		for n, args := range goodArgs() {

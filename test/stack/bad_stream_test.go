@@ -27,7 +27,7 @@ func attacked(t *testing.T) (*rig.Server, func()) {
 // finish closes the peer's direction: no more bytes will come.
 func finish(c net.Conn) { c.(*net.TCPConn).CloseWrite() }
 
-// trials returns how many random inputs each stage gets.
+// trials returns the number of random inputs for each stage.
 func trials() int {
 	if full {
 		return 2000
@@ -35,8 +35,8 @@ func trials() int {
 	return 60
 }
 
-// A Request that is cut short, or random, closes the connection with nothing said (RFC 5044 §7.1.2
-// [R5044-123]).
+// TestBadStartup: a Request that is cut short, or random, closes the connection without an answer
+// (RFC 5044 §7.1.2 [R5044-123]).
 func TestBadStartup(t *testing.T) {
 	s, works := attacked(t)
 	good := mpa.AppendFrame(nil, peer.Request())
@@ -65,8 +65,8 @@ func TestBadStartup(t *testing.T) {
 	works()
 }
 
-// An error in the very first FPDU closes the connection without a Terminate: a responder MUST NOT
-// send before it has had a good one (RFC 5044 §7.1.2).
+// TestBadFirstFPDU: an error in the very first FPDU closes the connection without a Terminate. A
+// responder MUST NOT send before it has had a good FPDU (RFC 5044 §7.1.2).
 func TestBadFirstFPDU(t *testing.T) {
 	s, works := attacked(t)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -112,8 +112,8 @@ func pureFault(ulpdu []byte) *term.Error {
 	return nil
 }
 
-// Random segments in the middle of a stream end it with a Terminate, of the code
-// that the table gives where the segment alone decides it.
+// TestBadMidStream: random segments in the middle of a stream end it with a Terminate. If the
+// segment alone determines the code, it is the table's.
 func TestBadMidStream(t *testing.T) {
 	s, works := attacked(t)
 	r := rand.New(rand.NewPCG(5, 6))
@@ -121,7 +121,7 @@ func TestBadMidStream(t *testing.T) {
 		p := peer.Dial(t, s.RDMA)
 		p.Null("before")
 		b := randomBytes(uint64(i), 1+r.IntN(80))
-		if i%2 == 0 && len(b) > 2 { // as far as the versions go it is good
+		if i%2 == 0 && len(b) > 2 { // the versions are good
 			b[0], b[1] = b[0]&^3|1, b[1]&^0xc0|0x40
 		}
 		p.FPDU(b)
@@ -143,7 +143,7 @@ func TestBadMidStream(t *testing.T) {
 	works()
 }
 
-// A stream that ends inside an FPDU just ends; a bad CRC is reported.
+// TestCutMidStream: a stream that ends inside an FPDU just ends; a bad CRC is reported.
 func TestCutMidStream(t *testing.T) {
 	s, works := attacked(t)
 	xid := peer.XID()
@@ -163,7 +163,7 @@ func TestCutMidStream(t *testing.T) {
 		bad := append([]byte(nil), f...)
 		bad[n] ^= 0x10
 		if n < 2 {
-			bad = append(bad, make([]byte, 1<<16)...) // a longer length must find its bytes
+			bad = append(bad, make([]byte, 1<<16)...) // a larger length has its bytes
 		}
 		p.Say(bad)
 		p.WantTerminate(fmt.Sprintf("byte %d of an FPDU damaged", n), term.MPACRC)

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/peer"
 )
 
-// A bad record ends the connection: the start of the next one is unknown.
+// TestBadRecordMarks: a bad record ends the connection, because the start of the next record is
+// unknown.
 func TestBadRecordMarks(t *testing.T) {
 	s, works := attacked(t)
 	null := peer.NFS(peer.XID(), 0, nil)
@@ -36,8 +37,8 @@ func TestBadRecordMarks(t *testing.T) {
 	works()
 }
 
-// A record that is no call, or lacks part of its header, is dropped, and the next one is served:
-// the marks still show where it begins.
+// TestDroppedRecords: a record that is no call, or lacks part of its header, is dropped. The next
+// record is served, because the marks still show where it begins.
 func TestDroppedRecords(t *testing.T) {
 	s, works := attacked(t)
 	p := peer.DialTCP(t, s.TCP)

@@ -24,7 +24,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// dirSizes is how many names the directories have; each is named by its number.
+// dirSizes are the numbers of names in the directories; each directory is named by its number.
 var dirSizes = []int{0, 1, 2, 3, 50, 1000, 20000}
 
 // fileName returns name i of a directory: all lengths modulo four, some long.
@@ -60,7 +60,7 @@ func fill(t *testing.T, dir string) func(nfsserver.FS) {
 	return nil
 }
 
-// dial returns a client with nothing between the test and the procedures.
+// dial returns an RPC client, with which a test calls procedures directly.
 func dial(t *testing.T, l *lane, s *rig.Server) *transport.Client {
 	t.Helper()
 	ctx, cancel := context.WithCancel(bg)
@@ -166,7 +166,8 @@ func readdirplus(c *transport.Client, dir nfs3.FH, dircount, maxcount uint32) (*
 	return l, nil
 }
 
-// pages is sizes of replies: inline, just over the threshold, in a Reply chunk, more than all.
+// pages are sizes of replies, in bytes: inline, just over the threshold, in a Reply chunk, and more
+// than all names need.
 var pages = []uint32{512, 3900, 4096, 32 << 10, 1 << 20}
 
 func TestDirs(t *testing.T) {
@@ -239,7 +240,8 @@ func entries(f *nfsclient.FS, n int) error {
 	return nil
 }
 
-// tooSmall wants counts that no entry fits in to be refused, and not answered by an empty page.
+// tooSmall wants NFS3ERR_TOOSMALL for counts in which no entry fits, and no empty page. It wants
+// NFS3ERR_BAD_COOKIE for a cookie of another verifier.
 func tooSmall(t *testing.T, c *transport.Client, dir nfs3.FH) {
 	t.Helper()
 	for _, count := range []uint32{0, 1, 16, 100, 107} {

@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// full says that nothing shall be left out to save time.
+// full makes the tests leave out nothing to save time.
 var full = os.Getenv("NFSRDMA_FULL") != ""
 
 // sweepTo bounds the sizes to try, from 0 on. The full test tries each size at four alignments of
@@ -41,7 +41,7 @@ func TestInlineSweep(t *testing.T) {
 	})
 }
 
-// sweep does every n-th size, from the w-th on, in its own file.
+// sweep writes and reads every n-th size, from size w on, in its own file.
 func sweep(f *nfsclient.FS, w, n int) error {
 	fh, err := create(f, fmt.Sprint("sweep", w))
 	if err != nil {

@@ -1,5 +1,5 @@
-// READs made when their reply leaves: the same bytes as by a copy, and a reply with the file's
-// state at that time.
+// READs deferred until their reply is sent: the same bytes as by a copy, and a reply with the
+// file's state at that time.
 
 package stack
 
@@ -25,7 +25,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// laterFS counts READs that are left for later, and does something between a READ and its reply.
+// A laterFS counts deferred READs, and calls after between a READ and its reply.
 type laterFS struct {
 	nfsserver.FS
 	later atomic.Int64
@@ -46,7 +46,7 @@ func (w *laterFS) ReadLater(c nfsserver.Cred, r nfsserver.Ref, n int, off uint64
 	return heldLater{l, w}, nil
 }
 
-// wantNoneHeld waits until every file is released: that comes after the reply.
+// wantNoneHeld waits until every file is released, because the release comes after the reply.
 func (w *laterFS) wantNoneHeld(t *testing.T) {
 	t.Helper()
 	eventually(t, "files are let go", func() error {
@@ -67,7 +67,8 @@ func (h heldLater) Done() {
 	h.DeferredRead.Done()
 }
 
-// serveLater serves dir; without a file system that leaves READs for later the test is skipped.
+// serveLater serves dir. The test is skipped if the file system cannot report which bytes are in
+// memory.
 func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 	t.Helper()
 	var w *laterFS
@@ -85,7 +86,8 @@ func serveLater(t *testing.T, dir string) (*rig.Server, *laterFS) {
 	return s, w
 }
 
-// putRead writes a file that looks as if it had been read since: the access time stays as it is.
+// putRead writes a file that looks as if it had been read since. So a READ does not change its
+// access time.
 func putRead(t *testing.T, name string, content []byte) {
 	t.Helper()
 	now := time.Now()
@@ -115,8 +117,8 @@ func TestReadsMadeLaterAreTheFile(t *testing.T) {
 	w.wantNoneHeld(t)
 }
 
-// TestReadsAreLeftForLaterWhereThatPays: they are not left for a client with markers, because its
-// connection takes only bytes in memory.
+// TestReadsAreLeftForLaterWhereThatPays: READs are not deferred for a client with markers, because
+// its connection takes only bytes in memory.
 func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	rig.NoLeaks(t)
 	dir := t.TempDir()
@@ -137,7 +139,7 @@ func TestReadsAreLeftForLaterWhereThatPays(t *testing.T) {
 	}
 }
 
-// TestFileCutBeforeItIsRead: the reply ends where the file does at that time, and has no byte that
+// TestFileCutBeforeItIsRead: the reply ends at the file's end at that time, and has no byte that
 // was never in the file.
 func TestFileCutBeforeItIsRead(t *testing.T) {
 	rig.NoLeaks(t)
@@ -152,8 +154,8 @@ func TestFileCutBeforeItIsRead(t *testing.T) {
 				got := make([]byte, len(content))
 				var n int
 				var err error
-				// Once more where it was not left for later: the page cache, and its report, depend
-				// on the machine.
+				// Try again if the READ was not deferred: the page cache, and its report, depend on
+				// the machine.
 				for try, before := 0, w.later.Load(); try < 5 && w.later.Load() == before; try++ {
 					putRead(t, name, content)
 					g, openErr := fsys.Open(t.Context(), "f")

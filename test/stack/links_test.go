@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// maxTarget is the longest target that is tried, pathMax the longest that there can be.
+// maxTarget is the longest target tried, and pathMax the longest possible.
 const (
 	maxTarget = 4096
 	pathMax   = 4095

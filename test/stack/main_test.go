@@ -1,4 +1,4 @@
-// Common to all tests here: silence in the log.
+// Common to all tests here: no log output.
 
 package stack
 

@@ -23,20 +23,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A countedRead is a READ; count READs are expected to take the counted way.
+// A countedRead is a READ. count is the number by which it should increase the counter.
 type countedRead struct {
 	off   int64
 	n     int
 	count int64
 }
 
-// wantReads requires that each READ returns content's bytes there, and takes or avoids the way that
-// counter counts.
+// wantReads checks that each READ returns content's bytes, and increases counter by its count.
 func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.Int64, reads []countedRead) {
 	t.Helper()
 	for _, r := range reads {
-		// Once more where there were fewer: of a range that begins inside of a large folio,
-		// cachestat(2) counts too few pages in one of some 5,000 calls.
+		// Try again if there were fewer. For a range that begins inside a large folio, cachestat(2)
+		// counts too few pages in one of some 5,000 calls.
 		for try := range 5 {
 			before, want := counter.Load(), content[r.off:min(int64(len(content)), r.off+int64(r.n))]
 			got := make([]byte, r.n)
@@ -56,7 +55,7 @@ func wantReads(t *testing.T, g *nfsclient.File, content []byte, counter *atomic.
 	}
 }
 
-// A pausedConn is a connection from which nothing is read until it goes on.
+// A pausedConn is a connection from which nothing is read while it is paused.
 type pausedConn struct {
 	net.Conn
 	pause *atomic.Pointer[chan struct{}]

@@ -19,8 +19,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// bad is 1 % of packets lost, 1 % repeated and 1 % reordered. On one address all packets go through
-// one wire, both ways.
+// bad returns w as a wire that loses, repeats and reorders 1 % of packets each. On one address all
+// packets go through one wire, both ways.
 func bad(w udp.Wire) udp.Wire { return rnictest.NewBadWire(w, 10, 1) }
 
 // TestRoCEOverABadWire: several clients write and read files of all sizes at once, and make trees;

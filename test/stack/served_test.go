@@ -33,7 +33,8 @@ func eventually(t *testing.T, what string, do func() error) {
 	t.Fatalf("%s: %v", what, err)
 }
 
-// TestUploadedProgramRuns: it runs on the server's machine while its client still reads it.
+// TestUploadedProgramRuns: an uploaded program runs on the server's machine while its client still
+// reads it.
 func TestUploadedProgramRuns(t *testing.T) {
 	dir := t.TempDir()
 	fsys := rig.Start(t, rig.Config{Dir: dir}).Mount(t, nfsclient.Options{})
@@ -67,8 +68,8 @@ func mountTmpfs(t *testing.T, dir string) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 }
 
-// TestDeletedFileGivesSpaceBack: a client has read and written the file, and the machine deletes
-// it.
+// TestDeletedFileGivesSpaceBack: after a client has read and written a file, and the machine
+// deletes it, its space is free.
 func TestDeletedFileGivesSpaceBack(t *testing.T) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir)
@@ -87,8 +88,8 @@ func TestDeletedFileGivesSpaceBack(t *testing.T) {
 	})
 }
 
-// TestMountInsideExport: by default its mount point is an empty directory; with CrossMounts it is a
-// separate file system, which can be unmounted.
+// TestMountInsideExport: by default clients see the mount point as an empty directory. With
+// CrossMounts they see a separate file system, which can be unmounted.
 func TestMountInsideExport(t *testing.T) {
 	for name, cross := range map[string]bool{"nocrossmnt": false, "crossmnt": true} {
 		t.Run(name, func(t *testing.T) {

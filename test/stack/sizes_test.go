@@ -181,7 +181,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// One kind of client writes, another reads, to the byte.
+// TestAcross: one kind of client reads exactly the bytes that another writes.
 func TestAcross(t *testing.T) {
 	for _, l := range lanes() {
 		if l.opt.Transport == nfsclient.TCP {
@@ -206,8 +206,8 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-// A READ of more than rtmax is cut, a WRITE of more than wtmax is not taken whole, and neither
-// hurts.
+// TestOverMax: a READ of more than rtmax is cut, and a WRITE of more than wtmax is not taken whole.
+// Neither does harm.
 func TestOverMax(t *testing.T) {
 	overLanes(t, func(t *testing.T, l lane, s *rig.Server) {
 		f := s.Mount(t, l.opt)

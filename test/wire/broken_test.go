@@ -37,7 +37,7 @@ func (t *talk) said() string {
 	return strings.Join(all, "\n")
 }
 
-// The mistakes that TestValidateNotices leaves out.
+// TestValidateNoticesMore: Validate notices the mistakes that TestValidateNotices leaves out.
 func TestValidateNoticesMore(t *testing.T) {
 	untagged := func(ddp, rdmap byte, queue, msn, mo int) []byte {
 		return append([]byte{ddp, rdmap}, encode(0, queue, msn, mo)...)
@@ -126,7 +126,8 @@ func TestValidateNoticesAtStartup(t *testing.T) {
 	}
 }
 
-// Calls without a reply and messages without an end are counted, apart from each other.
+// TestValidateCountsWhatIsOpen: calls without a reply and messages without an end are counted,
+// apart from each other.
 func TestValidateCountsWhatIsOpen(t *testing.T) {
 	ignored := newTalk(true)
 	ignored.null(0, 1, 8)
@@ -149,8 +150,8 @@ func TestValidateCountsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// change shows edit the ULPDUs in a capture that lie in one packet, until it reports a change, then
-// corrects that CRC.
+// change passes the ULPDUs in a capture to edit, except those in several packets, until edit
+// reports a change. Then it corrects that FPDU's CRC and returns the capture.
 func change(t *testing.T, capture []byte, edit func(dir int, ulpdu []byte) bool) []byte {
 	t.Helper()
 	b := bytes.Clone(capture)
@@ -207,8 +208,8 @@ func rpcAt(want, n int, edit func(header []byte)) func(int, []byte) bool {
 	}
 }
 
-// A rule broken in one message of Linux's own traffic is noticed, and put down to the
-// message that broke it.
+// TestChangedCapturesAreNoticed: a rule broken in one message of Linux's own traffic is noticed,
+// and attributed to that message.
 func TestChangedCapturesAreNoticed(t *testing.T) {
 	whole := linuxCapture(t, "ops")
 	tagged := func(op opcode, edit func(u []byte)) func(int, []byte) bool {
@@ -263,7 +264,8 @@ func TestChangedCapturesAreNoticed(t *testing.T) {
 	}
 }
 
-// A byte changed in any FPDU, and nothing else, is a wrong CRC where CRC is on.
+// TestChangedBytesAreNoticed: with CRC on, a wrong CRC is noticed. A capture that ends inside a
+// packet is an error.
 func TestChangedBytesAreNoticed(t *testing.T) {
 	talk := newTalk(true)
 	talk.fpdu(0, append([]byte{0x41, 0x43}, encode(0, 0, 1, 0, 1, 1, 8, 0, 0, 0, 0, 1, 0)...), true)

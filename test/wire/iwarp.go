@@ -62,7 +62,7 @@ type fpdu struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseFPDU returns 0 bytes if bytes are missing.
+// parseFPDU parses the FPDU at the front of b, and returns its length; 0: bytes are missing.
 func parseFPDU(b []byte) (f fpdu, n int) {
 	if len(b) < 2 {
 		return f, 0

@@ -78,9 +78,9 @@ func checkRemarks(t *testing.T, f []string) {
 }
 
 // excused reports whether NFS appears malformed because of tshark's limits. tshark does not join
-// the data from the RDMA Writes of a READ reply. It also computes the pad of a Read chunk, which is
-// never sent (RFC 8166 section 3.4.5.2), only from the length of the last segment of the Read
-// Response. This pad is wrong if the earlier segments are not multiples of four.
+// the data from the RDMA Writes of a READ reply. The pad of a Read chunk is never sent (RFC 8166
+// section 3.4.5.2). tshark computes it only from the length of the Read Response's last segment,
+// which is wrong if earlier segments are not multiples of four.
 func excused(procedures, counts string) bool {
 	for _, p := range strings.Split(procedures, ";") {
 		if p == "6" {

@@ -1,4 +1,4 @@
-// Validation passes Linux's traffic, and notices each kind of mistake.
+// Tests for validation: Linux's traffic passes, and each kind of mistake is noticed.
 
 package wire
 
@@ -50,7 +50,7 @@ func TestLinuxTrafficIsLawful(t *testing.T) {
 	}
 }
 
-// Every capture cut short anywhere is refused or validated, never a panic.
+// TestTruncatedCaptures: a capture cut short anywhere is refused or validated, without a panic.
 func TestTruncatedCaptures(t *testing.T) {
 	b := linuxCapture(t, "small")
 	for n := range b {
@@ -219,7 +219,7 @@ func (t *talk) terminate(dir int, layer, code byte) {
 	t.fpdu(dir, append(head, layer, code, 0, 0), false)
 }
 
-// siw's own faults are distinguished from ours.
+// TestValidateKnowsSiw: siw's own faults are distinguished from ours.
 func TestValidateKnowsSiw(t *testing.T) {
 	for _, c := range []struct {
 		name string

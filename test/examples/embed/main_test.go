@@ -16,7 +16,7 @@ func Example() {
 	// greeting: HELLO
 }
 
-// Each block of Go on the page is a part of the program, to the byte.
+// TestTutorialIsTheProgram: each block of Go on the page is part of the program, byte by byte.
 func TestTutorialIsTheProgram(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/tutorial-embed.md")
 	if err != nil {

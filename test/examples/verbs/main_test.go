@@ -27,7 +27,8 @@ func each(t *testing.T, test func(t *testing.T, dev *rnic.Device)) {
 	}
 }
 
-// listen starts to receive once, at an address that no other test has, and returns the outcome.
+// listen starts to receive once, at an address of its own. It returns channels for the data and for
+// the error.
 func listen(t *testing.T, dev *rnic.Device) (at string, received <-chan []byte, failed <-chan error) {
 	t.Helper()
 	at = net.JoinHostPort(machine.Addr(t).String(), strconv.Itoa(machine.Port(t)))
@@ -66,7 +67,7 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
-// TestSizeIsBounded: a peer that asks for more memory than there is to give is refused.
+// TestSizeIsBounded: a peer that sends no size, or asks for more memory than limit, is refused.
 func TestSizeIsBounded(t *testing.T) {
 	each(t, func(t *testing.T, dev *rnic.Device) {
 		for _, private := range [][]byte{nil, binary.BigEndian.AppendUint64(nil, limit+1)} {

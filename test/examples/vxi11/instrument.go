@@ -22,7 +22,7 @@ const (
 	reasonEnd = 4
 )
 
-// chunk is the largest part of an answer to ask for.
+// chunk is the maximum size of one Read's part of an answer, in bytes.
 const chunk = 64 << 10
 
 // A deviceError is an error code of VXI-11.
@@ -33,8 +33,8 @@ func (e deviceError) Error() string { return fmt.Sprintf("instrument: error %d",
 // errAborted is the code of an operation that Abort has ended.
 const errAborted deviceError = 23
 
-// An instrument is a link to one, over three connections: the core channel and the abort channel,
-// which this end opens, and the interrupt channel, which the instrument opens to this end.
+// An instrument is a link to a VXI-11 instrument over three connections. This end opens the core
+// channel and the abort channel. The instrument opens the interrupt channel to this end.
 type instrument struct {
 	core, abort *transport.Client
 	channel     *CoreV1Client

@@ -67,8 +67,8 @@ func emulate(addr string) error {
 	return end(context.Background())
 }
 
-// main prints the identity of each instrument in the networks, or the answer of a host to a
-// question, or is an instrument: vxi11 [HOST QUESTION | serve ADDRESS].
+// main has three uses. "vxi11" prints the identity of each instrument in the networks. "vxi11 HOST
+// QUESTION" prints a host's answer. "vxi11 serve ADDRESS" serves an emulated instrument.
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "serve" {
 		if err := emulate(os.Args[2]); err != nil {

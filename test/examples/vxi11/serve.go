@@ -60,7 +60,7 @@ func (s *emulator) CreateLink(_ *transport.Call, _ *CreateLinkParms, res *Create
 	return nil
 }
 
-// Write takes a part of a message. Its end runs the message.
+// Write adds a part to the link's message. The last part runs the message.
 func (s *emulator) Write(c *transport.Call, args *WriteParms, res *WriteResp) error {
 	s.mu.Lock()
 	l := s.links[args.Lid]
@@ -200,7 +200,7 @@ func (s *emulator) DestroyIntrChan(_ *transport.Call, res *int32) error {
 	return intr.Close()
 }
 
-// AbortDevice ends the link's read, or the next one if none runs.
+// AbortDevice ends the link's running read, or else its next read.
 func (s *emulator) AbortDevice(_ *transport.Call, lid int32, res *int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// controller makes the C program.
+// controller compiles the C program and returns its path.
 func controller(t *testing.T) string {
 	for _, tool := range []string{"rpcgen", "cpp", "gcc-12"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -43,8 +43,8 @@ func controller(t *testing.T) string {
 	return filepath.Join(dir, "controller")
 }
 
-// TestControllerOfC: a controller in C has an answer in two parts, an interrupt, and an abort of
-// its read, from our instrument.
+// TestControllerOfC: a controller in C gets from our instrument an answer in two parts, an
+// interrupt, and an abort of its read.
 func TestControllerOfC(t *testing.T) {
 	program := controller(t)
 	core, end, err := serve("127.0.0.1:0")

@@ -60,8 +60,8 @@ func startInstrument(t *testing.T) {
 	}
 }
 
-// TestInstrument: discovery by broadcast, a question with a long tail, an abort of a read, and
-// interrupts on a connection that the instrument opens.
+// TestInstrument: the controller finds an instrument by broadcast. It gets a long answer, aborts a
+// read, and gets interrupts over a connection opened by the instrument.
 func TestInstrument(t *testing.T) {
 	if !machine.Apart(t, "rpcbind", "gcc-12", "ip") {
 		return
@@ -84,7 +84,8 @@ func TestInstrument(t *testing.T) {
 
 	i, err := dial(ctx, host.String(), "inst0")
 	must.Succeed(t, err)
-	// The end of a message in parts is a message of its own for this instrument, without an answer.
+	// This instrument takes the last part of a long message for a separate message, and does not
+	// answer it.
 	must.Succeed(t, i.write(ctx, []byte("*IDN?"+strings.Repeat(" ", 3000))))
 	if answer, err := i.read(ctx, time.Millisecond); !errors.Is(err, deviceError(15)) {
 		t.Errorf("answer %q, %v; want a timeout (15)", answer, err)
@@ -113,7 +114,7 @@ func TestInstrument(t *testing.T) {
 	must.Succeed(t, i.close(ctx))
 }
 
-// TestInterruptsAreChecked: only the instrument's address and handle interrupt.
+// TestInterruptsAreChecked: only a request with the right handle is an interrupt.
 func TestInterruptsAreChecked(t *testing.T) {
 	s := &interrupts{handle: []byte("secret"), request: make(chan struct{}, 1)}
 	var refused *transport.AuthError
@@ -126,7 +127,7 @@ func TestInterruptsAreChecked(t *testing.T) {
 	must.Equal(t, "requests", len(s.request), 1)
 }
 
-// FuzzMessages: any bytes are refused, or encode to what decodes to the same.
+// FuzzMessages: any bytes are refused, or decode to a value that survives encoding and decoding.
 func FuzzMessages(f *testing.F) {
 	makers := []func() interface {
 		xdr.Marshaler

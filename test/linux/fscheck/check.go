@@ -87,7 +87,7 @@ func put(path string, b []byte) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// holds compares a whole file.
+// holds returns an error unless a file has exactly this content.
 func holds(path string, want []byte) error {
 	got, err := os.ReadFile(path)
 	if err != nil {

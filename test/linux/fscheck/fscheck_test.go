@@ -25,7 +25,7 @@ func TestChecksHoldHere(t *testing.T) {
 	}
 }
 
-// localOnly are differences of local file systems that are no concern of ours.
+// localOnly reports whether an error is usual for local file systems, and no fault of ours.
 func localOnly(name string, err error) bool {
 	return name == "large-direct" && errors.Is(err, os.ErrInvalid)
 }
@@ -38,7 +38,7 @@ func TestModelHoldsHere(t *testing.T) {
 	}
 }
 
-// A file that changes behind the model's back is a file system that lies.
+// TestModelNoticesCorruption: the model finds a file that changes without its operations.
 func TestModelNoticesCorruption(t *testing.T) {
 	dir := t.TempDir()
 	calls := 0

@@ -81,7 +81,7 @@ func (m *model) shutAll() {
 	}
 }
 
-// any returns a name, which possibly exists.
+// any returns a name. A file of this name exists or not.
 func (m *model) any() string { return fmt.Sprintf("n%02d", m.rng.IntN(someNames)) }
 
 // pick returns an existing name. It depends only on the seed, and not on map order.
@@ -171,7 +171,7 @@ func (m *model) write() error {
 	return nil
 }
 
-// length prefers small and odd lengths.
+// length returns a random length, mostly below 6000 bytes.
 func (m *model) length() int {
 	if m.rng.IntN(4) == 0 {
 		return m.rng.IntN(150_000)

@@ -16,7 +16,8 @@ func needTaps(t *testing.T) {
 	}
 }
 
-// Each device has its own subnet, is up with its address and its MTU, and goes when it is closed.
+// TestTaps: each device has its own subnet, is up with its address and its MTU, and disappears when
+// it is closed.
 func TestTaps(t *testing.T) {
 	needTaps(t)
 	if !machine.Apart(t) { // another test could take a device that is gone for a moment
@@ -68,7 +69,7 @@ func TestTaps(t *testing.T) {
 	}
 }
 
-// A subnet that is taken on this machine is passed over.
+// TestTapPassesOverWhatIsTaken: openTap skips a subnet in which this machine has an address.
 func TestTapPassesOverWhatIsTaken(t *testing.T) {
 	needTaps(t)
 	if !machine.Apart(t) {

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// apt downloads into debs. If the machine's package lists are missing or outdated and we must not
-// refresh them, apt uses a private copy below state, as it does for a release that the machine's
-// lists do not have.
+// apt downloads into debs. It uses a private copy of the package lists below state if the
+// machine's are missing or outdated and we must not refresh them. It does so, too, for a release
+// that the machine's lists do not have.
 type apt struct {
 	ctx     context.Context
 	log     Log
@@ -32,7 +32,7 @@ func (a *apt) opts(args ...string) []string {
 		opts = append(opts, "-o", "Dir::State::lists="+filepath.Join(a.state, "lists"), "-o", "Dir::Cache="+filepath.Join(a.state, "cache"))
 	}
 	if a.release != "" {
-		// Of the machine's packages none is considered.
+		// Ignore the packages installed on this machine.
 		opts = append(opts, "-o", "Dir::Etc::sourcelist="+a.sources(), "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "Dir::State::status=/dev/null",
 			"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false")
 	}
@@ -169,7 +169,7 @@ func newestKernel(series string, sources []string, images map[string]string) (k 
 	return k, fmt.Errorf("no kernel package has a version of %s: %s", k.source, strings.Join(sources, ", "))
 }
 
-// A line of apt-get --print-uris: 'URI' file size hash
+// uriLine matches a line of apt-get --print-uris: 'URI' file size hash
 var uriLine = regexp.MustCompile(`(?m)^'[^']*' (([^_ ]+)_\S+) (\d+) `)
 
 // fetch returns each package's file, by name. A package is a name or name=version. Missing files

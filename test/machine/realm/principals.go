@@ -74,7 +74,7 @@ func (r *Realm) Kinit(principal, password string, args ...string) string {
 	return path
 }
 
-// KinitTo is Kinit into a named cache.
+// KinitTo gets a ticket like Kinit, into a named cache.
 func (r *Realm) KinitTo(ccache, principal, password string, args ...string) {
 	r.t.Helper()
 	r.input(password+"\n", "kinit", append(append([]string{"-c", ccache}, args...), principal)...)

@@ -59,7 +59,8 @@ type Realm struct {
 // programs are required on the machine.
 var programs = []string{"krb5kdc", "kdb5_util", "kadmin.local", "kinit"}
 
-// Debian installs the KDC's programs in /usr/sbin, which a user's PATH may lack.
+// program returns a program's path. Debian installs the KDC's programs in /usr/sbin, which a user's
+// PATH may lack.
 func program(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

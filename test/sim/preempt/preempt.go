@@ -23,7 +23,7 @@ func Seed(seed uint64, every int) {
 	state.Store(seed)
 }
 
-// Point is a place where other goroutines may run.
+// Point lets other goroutines run, in about one of every calls.
 func Point() {
 	x := state.Load()
 	if x == 0 {

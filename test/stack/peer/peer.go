@@ -85,7 +85,7 @@ func Request() *mpa.Frame {
 // Dial connects and performs the MPA start-up.
 func Dial(t testing.TB, addr string) *Peer { t.Helper(); return DialWith(t, addr, Request()) }
 
-// DialWith is Dial with another Request. The server must accept it.
+// DialWith connects like Dial, with another Request. The server must accept it.
 func DialWith(t testing.TB, addr string, req *mpa.Frame) *Peer {
 	t.Helper()
 	p := Raw(t, addr)

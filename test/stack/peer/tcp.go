@@ -24,7 +24,7 @@ type TCP struct {
 // DialTCP connects.
 func DialTCP(t testing.TB, addr string) *TCP { t.Helper(); return DialTCPFrom(t, "", addr) }
 
-// DialTCPFrom is DialTCP from a local address.
+// DialTCPFrom connects like DialTCP, from a local address.
 func DialTCPFrom(t testing.TB, local, addr string) *TCP {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}

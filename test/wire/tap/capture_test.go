@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// Two connections may use the same ports, one after the other: tshark sees the FPDUs of both.
+// TestConnectionsOfOnePort: two connections may use the same ports, one after the other. tshark
+// then sees the FPDUs of both.
 func TestConnectionsOfOnePort(t *testing.T) {
 	if _, err := exec.LookPath("tshark"); err != nil {
 		machine.Skip(t, err.Error())

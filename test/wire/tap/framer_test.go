@@ -1,4 +1,4 @@
-// Only whole units go on.
+// Tests for the framer: only whole units go on.
 
 package tap
 
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// However a stream comes in, it goes on up to the end of a unit.
+// TestWholeUnits: however a stream arrives, it goes on up to the end of a unit.
 func TestWholeUnits(t *testing.T) {
 	b, ends := stream(100, 101, 1, 4000)
 	for step := 1; step < 300; step += 7 {
@@ -29,7 +29,7 @@ func TestWholeUnits(t *testing.T) {
 	}
 }
 
-// Bytes that are not MPA are not held back, however short.
+// TestNoUnits: bytes that are not MPA are not held back, however short.
 func TestNoUnits(t *testing.T) {
 	var f framer
 	for _, b := range []string{"x", "MPA", "y"} {

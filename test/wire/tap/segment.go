@@ -13,8 +13,9 @@ import (
 // maxMSS is the largest value of the option TCP_MAXSEG.
 const maxMSS = 32_767
 
-// limit limits a socket's segments in both directions to the MSS on the other side of the tap, so
-// that each peer makes FPDUs that fit on the other side. Zero sets no limit.
+// limit returns a control function for a dialer or listener. It limits a socket's segments, in both
+// directions, to the MSS on the other side of the tap. So each peer makes FPDUs that fit there.
+// Zero sets no limit.
 func limit(mss int) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) (err error) {
 		if mss <= 0 || mss > maxMSS {

@@ -1,4 +1,4 @@
-// Segments end where FPDUs end.
+// Tests for segments that end where FPDUs end.
 
 package tap
 
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A record is one unit, or several where all but the last fill their segment, in whatever pieces
-// they come: then no segment ends inside a unit.
+// TestRecordsHoldWholeSegments: a record is one unit, or several of which all but the last fill
+// their segment. This holds for any pieces in which they arrive, so no segment ends inside a unit.
 func TestRecordsHoldWholeSegments(t *testing.T) {
 	const mss = 1400
 	const full = mss - 6
@@ -37,7 +37,7 @@ func TestRecordsHoldWholeSegments(t *testing.T) {
 	}
 }
 
-// Both ends of a connection keep to the limit that one of them sets.
+// TestLimitOfSegments: both ends of a connection keep to the limit that one of them sets.
 func TestLimitOfSegments(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // pause is long enough for a peer to have read the preceding bytes.
 const pause = 50 * time.Millisecond
 
-// Split lets at choose, for each FPDU in one direction, the number of its first bytes that are sent
-// in a separate segment, some time before the other bytes; 0 sends all bytes together. Split
+// Split lets at choose, for each FPDU in one direction, the number of its first bytes to send in a
+// separate segment. The other bytes follow some time later; 0 sends all bytes together. Split
 // applies to connections made after the call, and replaces an earlier choice.
 func (t *Tap) Split(d Direction, at func(fpdu []byte) int) {
 	t.mu.Lock()

@@ -91,7 +91,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A stream that ends inside an FPDU, or is not ours, comes through as it is.
+// TestSplitOddStreams: a stream that ends inside an FPDU, or is not MPA, passes unchanged.
 func TestSplitOddStreams(t *testing.T) {
 	b, _ := stream(100, 101)
 	for _, b := range [][]byte{b[:len(b)-5], b[:10], []byte("\x80\x00\x00\x28 a record of ONC RPC over TCP, say")} {

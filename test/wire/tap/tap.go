@@ -1,7 +1,7 @@
 // The proxy: accepts connections, forwards bytes, and records them.
 
 // Package tap is a TCP proxy for tests. It writes all its traffic into a capture file like tcpdump,
-// without privileges or lost packets, and can cut a connection in the middle of its traffic.
+// without privileges or lost packets. It can cut a connection in the middle of its traffic.
 package tap
 
 import (

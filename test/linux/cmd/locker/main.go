@@ -126,7 +126,7 @@ func lock(f *os.File, args []string, wait bool) error {
 	}
 }
 
-// flock is lock through flock(2).
+// flock takes a lock like lock, through flock(2).
 func flock(f *os.File, exclusive, wait bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {
