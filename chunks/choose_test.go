@@ -94,8 +94,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestPlanCall: a requester's tables, each row at its limit (RFC 8166 §3.3.2 [R8166-034], RFC 8166
-// §3.5.3 [R8166-087], RFC 8166 §4.3.3 [R8166-136 R8166-137]).
+// TestPlanCall: PlanCall follows the requester's tables, with each row at its limit (RFC 8166
+// §3.3.2 [R8166-034], RFC 8166 §3.5.3 [R8166-087], RFC 8166 §4.3.3 [R8166-136 R8166-137]).
 func TestPlanCall(t *testing.T) {
 	conformance.Proves(t, "R8166-034", "R8166-087", "R8166-115", "R8166-136", "R8166-137", "R8267-001")
 	base := CallSizes{Stream: 100, ItemSegments: 1, LongSegments: 1, MaxReply: 100, SinkSegments: 1, ReplySegments: 2,
@@ -130,9 +130,9 @@ func TestPlanCall(t *testing.T) {
 	}
 }
 
-// TestPlanReply: the steps in which a responder plans a reply (RFC 8166 §3.5.3 [R8166-092
-// R8166-093], RFC 8166 §4.3.2 [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC
-// 8166 §4.3.2.2 [R8166-130], RFC 8166 §4.3.2.3 [R8166-133]).
+// TestPlanReply: PlanReply follows the steps of a responder (RFC 8166 §3.5.3 [R8166-092 R8166-093],
+// RFC 8166 §4.3.2 [R8166-123 R8166-124], RFC 8166 §4.3.2.1 [R8166-126 R8166-127], RFC 8166 §4.3.2.2
+// [R8166-130], RFC 8166 §4.3.2.3 [R8166-133]).
 func TestPlanReply(t *testing.T) {
 	conformance.Proves(t, "R8166-092", "R8166-093", "R8166-115", "R8166-123", "R8166-124", "R8166-126", "R8166-127", "R8166-128",
 		"R8166-130", "R8166-133", "R8166-164", "R8267-002")

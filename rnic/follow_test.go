@@ -31,7 +31,7 @@ type turnModel struct {
 	i, n  int
 }
 
-// some returns 0 to 3 ms in whole milliseconds, so that events often coincide.
+// some returns 0 to 4 ms in whole milliseconds, so that events often coincide.
 func (m *turnModel) some() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (m *turnModel) handle() (leads bool) {
 			if m.cq.CanFollow() && m.coin(3) {
 				m.owns(-1)
 				go m.cq.Follow()
-				time.Sleep(m.some()) // it waits, or not
+				time.Sleep(m.some()) // the handler waits, or not
 				return false
 			}
 			time.Sleep(m.some())
@@ -196,7 +196,7 @@ func TestNoFollower(t *testing.T) {
 }
 
 // TestFollowerOfItsOwnTurn: a follower continues the work of the goroutine that it follows. As soon
-// as the follower's turn has ended, another goroutine has the next one.
+// as the follower's turn has ended, another goroutine has the next turn.
 func TestFollowerOfItsOwnTurn(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	defer qp.Close()

@@ -42,7 +42,7 @@ func (inertProvider) Listen(Service, string, string) (Listener, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// An inertEndpoint records its calls.
+// An inertEndpoint moves no data. It records posts, released regions, and the error of Abort.
 type inertEndpoint struct {
 	q        *ProviderQP
 	posted   []Posted
@@ -93,7 +93,7 @@ var registerStill = sync.OnceFunc(func() {
 	Register("still", func(DeviceConfig) *Device { return NewDevice(inertProvider{}) })
 })
 
-// TestOpenByName: a registered provider is found by its name, and no other.
+// TestOpenByName: Open finds a registered provider by its name, and fails for other names.
 func TestOpenByName(t *testing.T) {
 	registerStill()
 	dev, err := Open("still", DeviceConfig{})
@@ -131,7 +131,7 @@ func TestServices(t *testing.T) {
 }
 
 // TestNoStreams: a provider that does not run over streams refuses a stream, and closes the
-// caller's.
+// caller's stream.
 func TestNoStreams(t *testing.T) {
 	_, _, qp, _ := stillQP(t)
 	a, b := net.Pipe()
@@ -209,8 +209,8 @@ func TestInvalidateTwice(t *testing.T) {
 	<-qp.Done()
 }
 
-// TestConnectionIsDescribedOnce: a QP has no description of a connection before Established, and
-// keeps a copy of it.
+// TestConnectionIsDescribedOnce: a QP has no description of a connection before Established, and a
+// copy of it afterwards.
 func TestConnectionIsDescribedOnce(t *testing.T) {
 	_, _, qp, ep := stillQP(t)
 	if qp.CRC() || qp.TakesSources() {

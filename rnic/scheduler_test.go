@@ -87,8 +87,8 @@ func TestHandling(t *testing.T) {
 	qp.Close()
 }
 
-// TestDoneAfterHandler: Done is closed once the handler has had all flushed completions, also if
-// another goroutine runs it, and has not polled yet.
+// TestDoneAfterHandler: Done is closed once the handler has had all flushed completions, even if
+// another goroutine runs the handler and has not polled yet.
 func TestDoneAfterHandler(t *testing.T) {
 	_, cq, qp, ep := stillQP(t)
 	if err := qp.PostRecv(RecvWR{}); err != nil {
@@ -117,7 +117,7 @@ func TestDoneAfterHandler(t *testing.T) {
 	select {
 	case <-qp.Done():
 		t.Error("done while a handler runs")
-	case <-time.After(10 * time.Millisecond): // most of the time it waits by now
+	case <-time.After(10 * time.Millisecond): // by now the QP's end usually waits
 	}
 	close(goOn)
 	<-qp.Done()

@@ -49,7 +49,7 @@ func testBothDirections(t *bed) {
 	checkReleased(t, c, s)
 }
 
-// A Conn without Handler drops calls (RFC 8167 §6 [R8167-020]), and malformed calls too.
+// A Conn without Handler drops calls, even malformed ones (RFC 8167 §6 [R8167-020]).
 func TestNoServiceDrops(t *testing.T) { overProviders(t, testNoServiceDrops) }
 
 func testNoServiceDrops(t *bed) {
@@ -118,7 +118,7 @@ func testBudgetSpent(t *bed) {
 	budget := mem.NewBudget(64 << 10)
 	ask := make(chan bool, 3)
 	srv := &echoServer{hold: func(r *Request, _ uint32) bool {
-		ask <- r.Buffer(20<<10) != nil // half of the budget: one connection's share
+		ask <- r.Buffer(20<<10) != nil // takes 32 KiB, half of the budget: a connection's share
 		ask <- r.Buffer(1) != nil
 		ask <- r.Buffer(-1) != nil
 		_ = r.Reply(replyTo(r))
@@ -185,7 +185,7 @@ func testCancelAtAnyTime(t *bed) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(400))*time.Microsecond)
 				k := c.NewCall()
 				setMsg(k, begin(k, procNull))
-				k.MaxReply = 5000 // a Reply chunk, which outlives the wait
+				k.MaxReply = 5000 // a Reply chunk, still offered after the wait
 				err := c.Do(ctx, k)
 				cancel()
 				if err != nil && !errors.Is(err, context.DeadlineExceeded) {

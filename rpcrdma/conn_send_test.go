@@ -249,7 +249,7 @@ func TestReplyBeforeCallIsSent(t *testing.T) {
 }
 
 // A call counts as answered if it is given up while the RNIC still has it, and its reply comes
-// before it has left.
+// before the call has left.
 func TestReplyWhileCallIsLeaving(t *testing.T) {
 	c, p := connect(t, Config{Credits: 8, sendGrace: time.Hour})
 	first := start(t.Context(), c, nullCall(c, 1))

@@ -67,7 +67,7 @@ func (p *rawPeer) answerUnused(h Header) {
 	h.Reply.Unuse()
 	h.Proc, h.Credits = ProcMsg, 4
 	msg := append(h.Append(nil), words(7, 1, 0)...)
-	// It follows the Reads (fence), because the reply ends their access to the memory.
+	// The reply follows the Reads (fence), because it ends their access to the memory.
 	if err := p.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{msg}, Fence: true}); err != nil {
 		p.t.Fatalf("PostSend: %v", err)
 	}
@@ -101,7 +101,7 @@ func testFencedAfterReply(t *bed) {
 	}
 }
 
-// Each chunk has only the right it needs: using the other one ends the connection.
+// Each chunk has only the right it needs: using the other right ends the connection.
 func TestOnlyTheNeededRight(t *testing.T) { overProviders(t, testOnlyTheNeededRight) }
 
 func testOnlyTheNeededRight(t *bed) {

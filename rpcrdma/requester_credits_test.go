@@ -75,7 +75,7 @@ func TestForgetEnds(t *testing.T) {
 
 func TestPendingCalls(t *testing.T) { // RFC 8166 §2.2.2 [R8166-002 R8166-003]
 	conformance.Proves(t, "R8166-002", "R8166-003")
-	for _, n := range []int{4, 200} { // sizes of the table: more calls than expected, or fewer
+	for _, n := range []int{4, 200} { // fewer calls expected than made, and more
 		testPendingCalls(t, n)
 	}
 }

@@ -189,7 +189,7 @@ func TestEarlyReply(t *testing.T) {
 	})
 }
 
-// TestEarlyReplyOfOther: an early reply waits for nothing either if another call's caller sends
+// TestEarlyReplyOfOther: an early reply waits for nothing else even if another call's caller sends
 // this call, and receives.
 func TestEarlyReplyOfOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *loneCaller) {

@@ -76,8 +76,8 @@ func testRequesterCancelFences(t *bed) {
 	<-c.Done() // after the late reply the STag is stale
 }
 
-// A late Read by the peer returns the caller's bytes at the time of the call, even if the caller
-// has changed its memory since (RFC 8166 §4.4.1 [R8166-143]).
+// A late Read by the peer returns the bytes at the time of the call, even if the caller has changed
+// its memory since (RFC 8166 §4.4.1 [R8166-143]).
 func TestRequesterCancelKeepsArguments(t *testing.T) {
 	overProviders(t, testRequesterCancelKeepsArguments)
 }

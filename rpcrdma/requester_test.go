@@ -54,9 +54,9 @@ func (p *rawPeer) wantCall(xid uint32) []byte {
 	return msg
 }
 
-// A requester's messages, byte by byte (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2 [R8166-067],
-// RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1 [R8166-118], RFC 8166
-// §4.3.2 [R8166-122]).
+// A requester's messages have the RFC's bytes (RFC 8166 §3.4.5 [R8166-059], RFC 8166 §3.4.5.2
+// [R8166-067], RFC 8166 §3.5.3 [R8166-088], RFC 8166 §4.2.2 [R8166-107], RFC 8166 §4.3.1
+// [R8166-118], RFC 8166 §4.3.2 [R8166-122]).
 func TestRequesterForms(t *testing.T) { overProviders(t, testRequesterForms) }
 
 func testRequesterForms(t *bed) {

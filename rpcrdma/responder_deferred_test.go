@@ -59,7 +59,8 @@ func cutProcRead(stream []byte, n int, end bool) {
 	binary.BigEndian.PutUint32(w, uint32(n))
 }
 
-// deferredServer answers procRead with a deferred item of the requested size from src.
+// deferredServer returns a server that answers procRead with a deferred item of the requested size
+// from src.
 func deferredServer(t *testing.T, src *shrinkingRead) *echoServer {
 	return &echoServer{hold: func(r *Request, xid uint32) bool {
 		var d xdr.Decoder
@@ -195,8 +196,8 @@ func TestDeferredItemsGoByWriteChunks(t *testing.T) {
 	p.null("at the end")
 }
 
-// TestDeferredItemOfFailedCall: the reply has no item, src is released, and the chunk comes back
-// unused.
+// TestDeferredItemOfFailedCall: the reply of a failed call has no item, src is released, and the
+// chunk comes back unused.
 func TestDeferredItemOfFailedCall(t *testing.T) {
 	before, src := new(shrinkingRead), &shrinkingRead{b: make([]byte, 5000)}
 	srv := &echoServer{hold: func(r *Request, xid uint32) bool {

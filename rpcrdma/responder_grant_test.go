@@ -95,13 +95,13 @@ func testSetCredits(t *bed) {
 
 	set(3)
 	answerAll(t, p, rs[:10], 3)
-	wantBacking(t, c, 30) // for those in flight, and no more
+	wantBacking(t, c, 30) // enough for the calls in flight, and no more
 	answerAll(t, p, rs[10:], 3)
 	wantBacking(t, c, 3)
 	answerAll(t, p, flood(t, p, c, held, 200, 3), 3)
 
 	set(20)
-	set(2) // the peer knows neither, and keeps to three
+	set(2) // the peer knows neither grant, and keeps to three
 	answerAll(t, p, flood(t, p, c, held, 300, 3), 2)
 	set(30)
 	answerAll(t, p, flood(t, p, c, held, 400, 2), 30)

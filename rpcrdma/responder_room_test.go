@@ -22,7 +22,7 @@ func (s *roomServer) ServeRPC(r *Request) (leads bool) {
 }
 
 // TestRoomForRepliesIsTakenLate: a call that waits, for its Read chunks or a worker, holds no
-// memory for a reply, on a Request used for the first time or again.
+// memory for a reply. This holds for a new Request and for a reused one.
 func TestRoomForRepliesIsTakenLate(t *testing.T) { overProviders(t, testRoomForRepliesIsTakenLate) }
 
 func testRoomForRepliesIsTakenLate(t *bed) {

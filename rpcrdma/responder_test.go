@@ -354,7 +354,7 @@ func replyTo(r *Request) chunks.Message {
 	return chunks.Message{Stream: words(r.Msg.Stream[:4], 1, 0)}
 }
 
-// A reply that finds the QP ended does not hide the cause.
+// A reply posted after the QP has ended reports the cause of the end.
 func TestCauseIsTheFirst(t *testing.T) {
 	c, err := newConn(iwarp.Open(rnic.DeviceConfig{}), Config{Credits: 1})
 	if err != nil {

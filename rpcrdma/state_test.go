@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// unseen returns 1 if no test has taken some arrow of the drawings: such an arrow does not exist,
-// or lacks a test.
+// unseen returns 1 if the drawings have an arrow that no test has taken: it does not exist, or
+// lacks a test.
 func unseen() (code int) {
 	callArrows.mu.Lock()
 	defer callArrows.mu.Unlock()

@@ -218,7 +218,7 @@ func TestWireRoles(t *testing.T) {
 	}
 }
 
-// Call, RDMA Reads, Read Responses, RDMA Writes, reply: in this order.
+// A call's messages come in this order: call, RDMA Reads, Read Responses, RDMA Writes, reply.
 func TestWireOrder(t *testing.T) {
 	conformance.Proves(t, "R8166-009", "R8166-012", "R8166-077", "R8166-086")
 	for name, tc := range map[string]struct {

@@ -124,7 +124,7 @@ func TestHostsAreForgotten(t *testing.T) {
 	must.Equal(t, "h.s.unused.Len()", h.s.unused.Len(), 0)
 }
 
-// A host's own scans do not postpone those through all connections.
+// A host's own scans do not postpone the scans through all connections.
 func TestIdlestOfHost(t *testing.T) {
 	h := newConnServer(t, 100, 1)
 	mine, other := h.used("192.0.2.1"), h.used("192.0.2.2")

@@ -23,7 +23,7 @@ import (
 const (
 	mOnce  = 1 + iota // not idempotent
 	mFails            // not idempotent, and sometimes fails
-	mAlone            // idempotent, but not beside its own copy
+	mAlone            // idempotent, but must not run beside its own copy
 )
 
 // A drcModel knows each connection's call. The server has no such information.
@@ -186,7 +186,7 @@ func TestRepeatedCallsModel(t *testing.T) {
 					mAlone: {Name: "ALONE", Idempotent: true, NoOverlap: true, Run: m.run},
 				}})
 				var clients sync.WaitGroup
-				for range 4 { // they differ only in their connections
+				for range 4 { // these clients differ only in their connections
 					clients.Go(func() { m.client(1, false, 40) })
 				}
 				for user := range uint32(4) {

@@ -41,8 +41,8 @@ func TestDuplicateHasTheFirstReply(t *testing.T) {
 	}
 }
 
-// TestDuplicateOfADatagramPeer: a RoCE client is identified by its UDP address as others by their
-// TCP address, also when it changes to TCP.
+// TestDuplicateOfADatagramPeer: a RoCE client is identified by its host's address, as TCP clients
+// are, also after it changes to TCP.
 func TestDuplicateOfADatagramPeer(t *testing.T) {
 	s, p := newTestServer(t)
 	over := func(remote net.Addr) *tape {
@@ -187,8 +187,8 @@ func TestDuplicateOfARunningCall(t *testing.T) {
 	}
 }
 
-// TestCopyOfACallThatFailsRuns: a client with a repeated call waits on its new connection. It
-// gets a reply even if the first call failed, which is not stored.
+// TestCopyOfACallThatFailsRuns: a failed call is not stored. So its copy, which waits on the
+// client's new connection, runs too, and the client gets a reply.
 func TestCopyOfACallThatFailsRuns(t *testing.T) {
 	s, p := newTestServer(t)
 	one, two := newTape("10.0.0.1"), newTape("10.0.0.1")

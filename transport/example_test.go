@@ -110,8 +110,8 @@ func serveBlobs(authorize func(*transport.Call) oncrpc.AuthStat) (*transport.Ser
 	return server, device, listener.Addr()
 }
 
-// MaxReply is the largest result in bytes without the sink's item. Over RDMA the server writes
-// directly to the sink, so the item is in it when Call returns.
+// MaxReply is the size of the largest result in bytes, without the sink's item. Over RDMA the
+// server writes directly to the sink, so the item is in it when Call returns.
 func ExampleClient_Call() {
 	ctx := context.Background()
 	server, device, addr := serveBlobs(nil)

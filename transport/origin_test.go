@@ -177,8 +177,8 @@ func TestSamePortsAreOneClient(t *testing.T) {
 	}
 }
 
-// TestFatesOfAConnection: a call repeats another connection's call if the client has lost that
-// connection, or possibly has.
+// TestFatesOfAConnection: a call counts as a copy of another connection's call if the client has
+// lost that connection, or possibly has.
 func TestFatesOfAConnection(t *testing.T) {
 	for f, again := range map[fate]uint32{fateLive: 2, fateDoubtful: 1, fateHalf: 1, fateClosed: 2, fateCut: 1} {
 		s, p := newTestServer(t)

@@ -26,7 +26,7 @@ import (
 // childEnv makes the test binary a client: "WAY ADDRESS".
 const childEnv = "NFSRDMA_TEST_OWNER"
 
-// ownerProgram answers with the Owner of the call's connection.
+// ownerProgram returns a program that answers with the Owner of the call's connection.
 func ownerProgram() *Program {
 	return &Program{Name: "OWNER", Number: testProg, Version: testVers, Procs: []Procedure{
 		{Name: "NULL", Run: func(*Call) error { return nil }},
@@ -50,7 +50,7 @@ func askOwner(c *Client) string {
 	return res.text
 }
 
-// ownerChild is the client in another process: it prints the server's answer.
+// ownerChild runs the client in another process, and prints the server's answer.
 func ownerChild(spec string) {
 	way, addr, _ := strings.Cut(spec, " ")
 	cfg := ClientConfig{MaxRetries: -1}

@@ -449,7 +449,7 @@ func watchStandings() {
 	}
 }
 
-// unseenStandings returns 1 if no test has taken some arrow of the drawing.
+// unseenStandings returns 1 if the drawing has an arrow that no test has taken.
 func unseenStandings() (code int) {
 	arrowsSeen.Lock()
 	defer arrowsSeen.Unlock()

@@ -14,7 +14,8 @@ import (
 
 const roomProg = 0x20000f11
 
-// roomProgram returns half a megabyte, piece by piece, while there is room.
+// roomProgram returns a program with half a megabyte of results, made piece by piece while there is
+// room.
 func roomProgram() *Program {
 	return &Program{Name: "room", Number: roomProg, Version: 1, Procs: []Procedure{{Name: "LIST", Idempotent: true,
 		Run: func(c *Call) error {
@@ -33,7 +34,7 @@ func roomProgram() *Program {
 		}}}}
 }
 
-// roomByHandle returns as much from one value.
+// roomByHandle returns a program with a result of the same size, made from one value.
 func roomByHandle() *Program {
 	return &Program{Name: "room", Number: roomProg, Version: 1, Procs: []Procedure{{Name: "LIST", Idempotent: true,
 		Run: Handle(func(_ *Call, _ *xdr.Void, res *repeated) error {

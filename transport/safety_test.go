@@ -65,7 +65,7 @@ func TestNoResultsOfBadArguments(t *testing.T) {
 	}
 }
 
-// TestStoredReplies: replies above a size are not stored, and none beyond its lifetime.
+// TestStoredReplies: replies above a size are not stored, and no reply is kept beyond its lifetime.
 func TestStoredReplies(t *testing.T) {
 	for _, row := range []struct {
 		size int

@@ -233,7 +233,7 @@ func TestMakeRoom(t *testing.T) {
 	})
 }
 
-// idleConn connects, over RDMA with start-up, and makes no call.
+// idleConn opens a connection, including an RDMA connection's start-up, and makes no call.
 func idleConn(t *testing.T, n network, addr string) {
 	t.Helper()
 	switch n.name {

@@ -94,7 +94,7 @@ func exchange(t *testing.T, c *net.UDPConn, call []byte) []byte {
 func TestUDP(t *testing.T) {
 	for _, at := range []struct{ listen, call string }{
 		{"127.0.0.1:0", "127.0.0.1"},
-		{"0.0.0.0:0", "127.0.0.2"}, // the reply's source, required by a connected socket
+		{"0.0.0.0:0", "127.0.0.2"}, // replies must come from this address
 		{"[::]:0", "127.0.0.3"},
 		{"[::]:0", "::1"},
 	} {

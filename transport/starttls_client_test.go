@@ -133,7 +133,7 @@ func TestProbeAnswersThatStopClients(t *testing.T) {
 	}
 }
 
-// TestProbeReplyTruncated: no truncation of the answer counts as one.
+// TestProbeReplyTruncated: a truncated answer does not count as an answer.
 func TestProbeReplyTruncated(t *testing.T) {
 	conformance.Proves(t, "R9289-009", "R9289-012")
 	answer := answerTo(probeBytes()[markLen:])[markLen:]
@@ -186,8 +186,8 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestServersThatLeave: a server that closes the connection after the client's certificate has
-// refused it. Without a certificate the connection is lost.
+// TestServersThatLeave: a server that closes the connection after the client's certificate counts
+// as having refused it. Without a certificate the connection is lost.
 func TestServersThatLeave(t *testing.T) {
 	for _, c := range []struct {
 		client *tls.Config

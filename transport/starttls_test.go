@@ -110,7 +110,8 @@ func TestTLSProbeAnswers(t *testing.T) {
 	}
 }
 
-// TestTLSProbeIsExact: no other record begins a handshake: no truncation, and no other bit.
+// TestTLSProbeIsExact: no other record begins a handshake, even if it is the probe cut short, or
+// with one bit changed.
 func TestTLSProbeIsExact(t *testing.T) {
 	conformance.Proves(t, "R9289-004", "R9289-005")
 	probe := probeBytes()[markLen:]
@@ -181,7 +182,8 @@ func (s *Server) connections() int {
 	return len(s.conns)
 }
 
-// TestHandshakeTimeout: a client that probes and stops is disconnected in time, and is no call.
+// TestHandshakeTimeout: a client that probes and stops is disconnected in time, and does not count
+// as a call.
 func TestHandshakeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(ServerConfig{TLS: testPKI().serve}, newTestProgram().program())
@@ -357,7 +359,7 @@ type ticketCache struct{ tickets int }
 func (c *ticketCache) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
 func (c *ticketCache) Put(string, *tls.ClientSessionState)        { c.tickets++ }
 
-// TestNoSessionTickets: each session is a whole handshake, which checks the certificates.
+// TestNoSessionTickets: each session begins with a whole handshake, which checks the certificates.
 func TestNoSessionTickets(t *testing.T) {
 	conformance.Proves(t, "R9289-062")
 	_, addr := tlsServer(t, testPKI().server)

@@ -51,7 +51,7 @@ func (ca *testCA) sign(template *x509.Certificate, pub *ecdsa.PublicKey) *x509.C
 		template.Subject = pkix.Name{CommonName: "test"}
 	}
 	if template.NotAfter.IsZero() {
-		// Also within testing/synctest, with its clock of the year 2000.
+		// This holds within testing/synctest too, with its clock of the year 2000.
 		template.NotBefore, template.NotAfter = time.Unix(0, 0), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
 	parent := ca.cert

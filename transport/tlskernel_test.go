@@ -21,7 +21,7 @@ import (
 // A softKernel replaces a session in the kernel: it is a tls.Conn with kernelTLS's methods.
 type softKernel struct{ *tls.Conn }
 
-// Notified reports each end as a proper one.
+// Notified reports each end as a proper end.
 func (k softKernel) Notified() bool { return true }
 
 func (k softKernel) WriteBuffers(b *net.Buffers) (int64, error) { return b.WriteTo(k.Conn) }

@@ -64,7 +64,7 @@ func TestClientHello(t *testing.T) {
 		probe := readCall(nc)
 		probes <- probe
 		nc.Write(answerTo(probe))
-		tc := tls.Server(nc, server) // it sends session tickets
+		tc := tls.Server(nc, server) // the server sends session tickets
 		tc.Write(sumReply(readCall(tc), 0))
 		io.Copy(io.Discard, tc)
 	})

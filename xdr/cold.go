@@ -24,7 +24,7 @@ func Marshal(e *Encoder, v any) error {
 	return nil
 }
 
-// MustMarshal is Marshal for types that cannot fail to marshal: a failure is a bug and panics.
+// MustMarshal calls Marshal for a type that cannot fail to marshal. A failure is a bug, and panics.
 func MustMarshal(e *Encoder, v any) {
 	if err := Marshal(e, v); err != nil {
 		panic(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// TestGolden: each kind of value with its bytes, from RFC 4506 §4.
+// TestGolden: each kind of value encodes to its bytes, as in RFC 4506 §4.
 func TestGolden(t *testing.T) {
 	conformance.Proves(t, "R8166-005")
 	for _, g := range []struct {

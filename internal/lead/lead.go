@@ -22,7 +22,7 @@ import (
 
 // Tick is the time between two checks of a run by the clock. It bounds how long other requests wait
 // for a slow one: two ticks. Two milliseconds are some hundred times the length of a short request,
-// so the clock costs nothing, and less than a disk takes to seek.
+// so the clock costs nothing. They are less than a disk takes to seek.
 const Tick = 2 * time.Millisecond
 
 // state is the activity of the leader, and whether the clock runs.
@@ -140,7 +140,8 @@ func (l *Leader) tick() (again bool) {
 	return true
 }
 
-// become is the one writer of now. It reports false, and changes nothing, if now differs from from.
+// become is the only method that writes now. It reports false, and changes nothing, if now differs
+// from from.
 func (l *Leader) become(from, to moment) bool {
 	if !l.now.CompareAndSwap(uint64(from), uint64(to)) {
 		return false

@@ -13,7 +13,7 @@ import (
 // A call is a request of the model.
 type call struct {
 	came          time.Time
-	before, after time.Duration // duration until the call declares itself busy, and after that
+	before, after time.Duration // durations until the call declares itself busy, and after that
 	busy          int           // how often it declares that
 	ran           int           // number of its runs; guarded by source.mu
 }

@@ -86,7 +86,7 @@ func (s *Sum) Join(src Source) {
 	s.live[src] = struct{}{}
 }
 
-// Leave removes a source, and keeps its counts. Later counts are lost.
+// Leave removes a source, and keeps the counts that it has by then. Its later counts are lost.
 func (s *Sum) Leave(src Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -149,7 +149,8 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// responder sends reply to the Request of a QP that connects, and returns both ends.
+// responder connects a QP, sends reply to its Request, and returns the peer's end and Connect's
+// error.
 func responder(t *testing.T, cfg rnic.DeviceConfig, reply string) (*script, error) {
 	t.Helper()
 	s := &script{side: newSide(t, cfg, 4), t: t}

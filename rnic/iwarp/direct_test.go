@@ -22,7 +22,8 @@ func until(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestDirectSinkRevoked: the sink of Reads is revoked while their responses arrive.
+// TestDirectSinkRevoked: no byte is placed after the sink of Reads is revoked while their responses
+// arrive.
 func TestDirectSinkRevoked(t *testing.T) {
 	cfg := rnic.DeviceConfig{CRC: rnic.CRCOff}
 	a, b := joined(t, cfg, cfg, 64)

@@ -79,7 +79,7 @@ func TestDriveEnds(t *testing.T) {
 						t.Error("the caller stays for more than two ticks")
 					}
 					d.wantCause(how.want)
-					d.qp.PollUntil(func() bool { return false }) // it returns at once: reading has ended
+					d.qp.PollUntil(func() bool { return false }) // at once: reading has ended
 				})
 			})
 		}

@@ -33,7 +33,7 @@ func TestDrive(t *testing.T) {
 			t.Errorf("%d of 20 replies were handled by their callers", n)
 		}
 		time.Sleep(2 * parkTick)
-		d.wantOwner(ownerLoop) // it waits for the socket again, without a timer
+		d.wantOwner(ownerLoop) // the loop waits for the socket again, without a timer
 	})
 }
 
@@ -117,7 +117,7 @@ func TestEnsureReceiver(t *testing.T) {
 }
 
 // TestOfferIsReclaimed: if a caller begins to wait in the batch that precedes an offer, the receive
-// loop takes the offer back and receives its reply.
+// loop takes the offer back and receives the caller's reply.
 func TestOfferIsReclaimed(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *driven) {
 		<-d.drive()
@@ -137,7 +137,7 @@ func TestOfferIsReclaimed(t *testing.T) {
 }
 
 // TestOfferIsTaken: a caller that begins to wait in the batch that precedes an offer takes the
-// right if it calls PollUntil.
+// right to receive if it calls PollUntil.
 func TestOfferIsTaken(t *testing.T) {
 	// With several processors the caller's goroutine may start later than the receive loop yields.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

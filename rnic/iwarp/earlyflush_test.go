@@ -99,7 +99,7 @@ func TestLongBatchIsAnsweredInParts(t *testing.T) {
 	})
 }
 
-// A short batch leaves at once and whole, and so do later posts of others.
+// The answers to a short batch leave together, and no part is due after it.
 func TestShortBatchIsAnsweredWhole(t *testing.T) {
 	answering(t, func(a *answerer, msn *uint32) {
 		a.row(t, msn)

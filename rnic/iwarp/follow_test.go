@@ -42,9 +42,9 @@ func (b *busyAnswerer) handle() (leads bool) {
 	return true
 }
 
-// TestFollowerEndsTheBatch: a batch's answers leave together although the handler waits in one
-// message and another goroutine has become the receive loop. Later messages are answered meanwhile,
-// and the delayed one last.
+// TestFollowerEndsTheBatch: a batch's answers leave together although the handler waits while it
+// handles one message and another goroutine has become the receive loop. Later messages are
+// answered meanwhile, and the delayed one last.
 func TestFollowerEndsTheBatch(t *testing.T) {
 	for _, waits := range [][]bool{{false, true, false}, {true, false, false}, {false, false, true}, {false, true, true, false}} {
 		byPipe(t, func(k *piped) {
@@ -86,7 +86,7 @@ func TestFollowerEndsTheBatch(t *testing.T) {
 	}
 }
 
-// TestFormerLoopLeavesBatchesAlone: the former receive loop ends its message in the middle of a
+// TestFormerLoopLeavesBatchesAlone: the former receive loop finishes its message in the middle of a
 // later batch, whose answers still leave together.
 func TestFormerLoopLeavesBatchesAlone(t *testing.T) {
 	byPipe(t, func(k *piped) {
@@ -165,7 +165,7 @@ func TestUncork(t *testing.T) {
 	})
 }
 
-// TestEndWhileFollowed: the QP ends although the handler still waits in a message.
+// TestEndWhileFollowed: the QP ends although the handler still waits while it handles a message.
 func TestEndWhileFollowed(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		b := &busyAnswerer{answerer: &answerer{piped: k}, hold: make(chan struct{}), waits: []bool{true}}

@@ -23,7 +23,7 @@ const (
 )
 
 // The loop may block its thread if all received messages have been answered by the time it waits
-// again, and not while other goroutines still have to answer.
+// again. It does not block while other goroutines still have to answer.
 func TestKeepsThreadForWhomItHasAnswered(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		for range 15 {
@@ -83,11 +83,11 @@ func TestKeepsNoThreadWhereCallersWait(t *testing.T) {
 }
 
 // A stream counts as one of large transfers for some inputs after a large read or write. Its inputs
-// do not shorten the time that other receivers block, and it does not block itself.
+// do not shorten the time that other receivers block, and its own receiver does not block.
 func TestLargeTransfersLeaveSleepAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.spin = rxwait.Spinner{} // it does not spin
+	l.wait.spin = rxwait.Spinner{} // the receiver does not spin
 	var inputs rxwait.Inputs
 	l.wait.block = rxwait.NewBlocker(&inputs)
 	input := func() {

@@ -40,7 +40,7 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 	}
 	n := 0
 	for _, e := range all {
-		text, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // it may be closed by now
+		text, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // the file may be gone by now
 		for line := range strings.Lines(string(text)) {
 			var of int
 			var events uint32
@@ -59,7 +59,7 @@ func toldOfInput(t *testing.T, fd int) (told bool) {
 func TestReadWaitsInPollerAfterSleeps(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // half of the processors may be kept
 	c, l := pipeLink(t)
-	l.wait.spin = rxwait.Spinner{} // it does not spin
+	l.wait.spin = rxwait.Spinner{} // the receiver does not spin
 	var fd int
 	if err := l.rc.Control(func(is uintptr) { fd = int(is) }); err != nil {
 		t.Fatalf("Control: %v", err)

@@ -90,7 +90,7 @@ func TestReceiveRightMoment(t *testing.T) {
 // already wants the right again.
 func TestReceiveRightWantedAgain(t *testing.T) {
 	for _, end := range []func(*receiveRight){
-		func(r *receiveRight) { r.release(true) },              // its read failed
+		func(r *receiveRight) { r.release(true) },              // the caller's read failed
 		func(r *receiveRight) { r.recall(); r.release(false) }, // the loop has recalled it
 	} {
 		s := new(stream)

@@ -167,7 +167,7 @@ func TestRTRAwaited(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		first []byte
-		end   error // nil: it opens the gate
+		end   error // nil: first opens the gate
 	}{
 		{"the Write agreed on", mpa.AppendFPDU(nil, true, write), nil},
 		{"a Send", mpa.AppendFPDU(nil, true, send), nil},

@@ -81,7 +81,7 @@ func TestRTROfInitiator(t *testing.T) {
 	}
 }
 
-// readsAfter posts as many Reads as the ORD: the slot of an RTR has been released.
+// readsAfter checks that a Read can be posted and completes: the slot of an RTR has been released.
 func readsAfter(t *testing.T, s *script, second bool) {
 	t.Helper()
 	mr, err := s.pd.RegMR(make([]byte, 8), rnic.LocalWrite)

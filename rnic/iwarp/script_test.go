@@ -23,7 +23,7 @@ type script struct {
 	c net.Conn
 }
 
-// scriptInitiator connects a hand-made peer to our QP, CRC on.
+// scriptInitiator connects a hand-made peer to our QP, with CRCs.
 func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptWith(t, rnic.DeviceConfig{}, p)

@@ -21,7 +21,7 @@ func TestMechanismsOfDevice(t *testing.T) {
 	if want := []string{"block", "call_yield", "caller_receive", "early_flush", "poller_mask", "spin", "yield"}; !slices.Equal(names, want) {
 		t.Errorf("over TCP: mechanisms %v, want %v", names, want)
 	}
-	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // it waits for input
+	until(t, func() bool { return b.dev.Mechanisms()["spin"] != tally.Counts{} }) // b waits for input
 	b.qp.Close()
 	after := b.dev.Mechanisms()
 	if after["spin"] == (tally.Counts{}) {

@@ -37,7 +37,7 @@ func TestTogetherLeavesAtOnce(t *testing.T) {
 		b.want(t, rnic.OpRecv, i, rnic.WCSuccess)
 	}
 	a.qp.Close()
-	// One system call, unless the machine has preempted a goroutine before its post.
+	// All posts need one system call, unless the machine preempts a goroutine before its post.
 	if counter.calls > posts/2 {
 		t.Errorf("%d system calls for %d posts", counter.calls, posts)
 	}

@@ -65,8 +65,9 @@ func TestLoopIsNotWokenForNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedResponseIsToldAfterOthers: a response whose memory is gone ends the stream at once,
-// although an earlier response has left in the same batch and nothing else waits to be sent.
+// TestRefusedResponseIsToldAfterOthers: a response whose memory is gone ends the stream at once.
+// This holds although an earlier response has left in the same batch, and nothing else waits to be
+// sent.
 func TestRefusedResponseIsToldAfterOthers(t *testing.T) {
 	byPipe(t, func(k *piped) {
 		mem, _ := k.pd.RegMR(make([]byte, 300), rnic.RemoteRead)

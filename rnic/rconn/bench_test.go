@@ -1,4 +1,4 @@
-// Benchmarks, each beside TCP in the same process: machines differ, the ratio says more.
+// Benchmarks, each beside TCP in the same process. Machines differ, so compare the ratios.
 
 package rconn
 

@@ -47,7 +47,7 @@ func (r *raw) send(b []byte) {
 	must.Succeed(r.t, r.qp.PostSend(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{b}}))
 }
 
-// message posts a message.
+// message posts a Send of a message.
 func (r *raw) message(m message) {
 	r.t.Helper()
 	var b [messageLen]byte
@@ -225,7 +225,7 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestRefusedRing: a peer whose ring refuses our Write resets the connection.
+// TestRefusedRing: if the peer's ring refuses our Write, the connection is lost.
 func TestRefusedRing(t *testing.T) {
 	l, cfg := listen(t, "iwarp", Config{})
 	r, err := dialRaw(t, l, cfg.Device, appendHello(nil, hello{ring: 1 << 20, stag: 5, base: 1 << 40, receives: 100}))

@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// TestHTTP: HTTP works in versions 1 and 2, in plain and over TLS, with bodies in both directions
+// TestHTTP: HTTP works in versions 1 and 2, in clear and over TLS, with bodies in both directions
 // and several requests at once.
 func TestHTTP(t *testing.T) {
 	overProviders(t, func(t *testing.T, network string) {

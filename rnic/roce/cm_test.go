@@ -113,7 +113,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectOverABadWire: CM datagrams may be lost, too.
+// TestConnectOverABadWire: connections are established although CM datagrams are lost.
 func TestConnectOverABadWire(t *testing.T) {
 	a, b := meet(t, Options{Wrap: badly(100)}).connected(t, rnic.ConnParams{}, rnic.ConnParams{})
 	operations(t, a, b, []int{0, 100_000})

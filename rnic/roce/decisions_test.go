@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic"
 )
 
-// A Device has the decisions of its connections and of a port, also of ended ones. Over a bad wire
-// requests are buffered out of order, and retransmitted early.
+// A Device has the decisions of its connections and of a port, including ended ones. Over a bad
+// wire requests are buffered out of order, and retransmitted early.
 func TestMechanismsOfDevice(t *testing.T) {
 	a, b := pair(t, rnic.RC, Options{Wrap: badly(20)}, 1024)
 	operations(t, a, b, []int{0, 1, 4097, 65_536, 300_000})

@@ -94,7 +94,7 @@ func multicasts(t *testing.T, sender, listener *side, more func() *side, there f
 	own := sender.recv(9, packet.GRHLen+8)
 	second.recv(9, packet.GRHLen+8)
 	sender.post(rnic.SendWR{Op: rnic.OpSend, SGL: [][]byte{pattern(8, 5)}, AH: &ah})
-	sender.good(2) // it is sent, and received
+	sender.good(2) // the datagram is sent, and received
 	second.good(1)
 	if !bytes.Equal(own[packet.GRHLen:], pattern(8, 5)) {
 		t.Error("the sender's own copy is not what was sent")

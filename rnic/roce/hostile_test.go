@@ -69,7 +69,7 @@ func dropped(t testing.TB, p *port, d core.Drop, n uint64) {
 }
 
 // TestForgedPackets: a stranger with knowledge of QPNs and the next PSN can inject nothing and end
-// nothing, even from the peer's own address, which any user on its host can use.
+// nothing. This holds even for the peer's own address, which any user on its host can use.
 func TestForgedPackets(t *testing.T) {
 	m := meet(t, Options{})
 	a, b := m.connected(t, rnic.ConnParams{}, rnic.ConnParams{})

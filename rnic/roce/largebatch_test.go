@@ -23,7 +23,7 @@ type lateWire struct {
 	looked int // guarded by mu, as are the fields below: packets of the batch
 	added  bool
 	large  int // batches of more than packetsPerTurn packets
-	over   int // those with more than packetsPerTurn handled before an answer
+	over   int // large batches with more than packetsPerTurn packets handled before an answer
 }
 
 func (w *lateWire) Receive(look bool) (int, error) {

@@ -84,7 +84,7 @@ func (m *meeting) accept(ctx context.Context, qp *rnic.QP, private string) error
 	return r.Accept(qp, rnic.ConnParams{PrivateData: []byte(private)})
 }
 
-// TestResolve: each client gets the same QP, which answers all of them; also if the CM's
+// TestResolve: each client gets the same QP, which answers all of them. This also holds if the CM's
 // datagrams are lost, duplicated or reordered.
 func TestResolve(t *testing.T) {
 	t.Run("good wire", func(t *testing.T) { resolveThrice(t, Options{}) })

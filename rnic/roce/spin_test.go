@@ -40,7 +40,7 @@ func TestNoSpinAfterWakeup(t *testing.T) {
 	}}, 4096, at, to)
 	mr, _ := y.region(64, rnic.RemoteWrite)
 	wr := rnic.SendWR{Op: rnic.OpWrite, SGL: [][]byte{make([]byte, 64)}, RemoteSTag: mr.STag(), RemoteTO: mr.Base()}
-	// A completion may come before its goroutine waits, and wakes none.
+	// A completion that comes before the goroutine waits causes no wakeup, so try again.
 	for tries := 0; asking.sleeps.Load() == 0; tries++ {
 		if tries == 50_000 {
 			t.Fatal("whoever is woken waits for a look")

@@ -74,7 +74,7 @@ func TestOpenSSLRefuses(t *testing.T) {
 	}
 }
 
-// Each revocation adds to the list, once, and its number grows.
+// Each revocation is added to the list once, and the list's number grows.
 func TestListGrows(t *testing.T) {
 	p := newPKI(t)
 	for i, step := range []struct {
@@ -147,7 +147,7 @@ func read(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A certificate ends with its authority, and names are checked.
+// A certificate ends no later than its authority's certificate, and names are checked.
 func TestIssueRules(t *testing.T) {
 	conformance.Proves(t, "R9289-053")
 	p := newPKI(t)

@@ -318,7 +318,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// The files are looked at once a second at most, also after the clock was set back.
+// The files are looked at once a second at most, even after the clock was set back.
 func TestLookInterval(t *testing.T) {
 	p := newPKI(t)
 	now := time.Now()

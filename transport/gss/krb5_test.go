@@ -31,7 +31,7 @@ const (
 	krbWrite  = 3
 )
 
-// krbProgram answers CALLER with the caller, READ and WRITE with items.
+// krbProgram returns a program that answers CALLER with the caller, and READ and WRITE with items.
 func krbProgram() *transport.Program {
 	data := make([]byte, 1<<20)
 	for i := range data {

@@ -333,8 +333,8 @@ func TestForgedEmptyResults(t *testing.T) {
 	}
 }
 
-// TestControlXIDs: each message of a creation has an XID of its own, so a late reply to a creation
-// that was given up is not taken for the reply to another.
+// TestControlXIDs: each message of a creation has its own XID. A late reply to an abandoned
+// creation is therefore not taken for the reply to another one.
 func TestControlXIDs(t *testing.T) {
 	r := newRig(t, tcp, func(r *rig, _ *ServerConfig, _ *transport.ServerConfig) { r.realm.legs = 3 })
 	proxy := newRelay(t, r.addr)

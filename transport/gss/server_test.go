@@ -100,7 +100,7 @@ func TestPaddedItem(t *testing.T) {
 	}
 }
 
-// TestAcceptedErrors: replies without success have a verifier, and nothing protected.
+// TestAcceptedErrors: replies without success have a verifier, but no protected part.
 func TestAcceptedErrors(t *testing.T) {
 	conformance.Proves(t, "R2203-041", "R2203-042")
 	r := newRig(t, tcp, nil)

@@ -95,8 +95,8 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	}
 }
 
-// TestLostRepliesOverUDP: a call succeeds, and runs once, whichever reply is lost: one about its
-// context, or its own.
+// TestLostRepliesOverUDP: a call succeeds, and runs once, whichever reply is lost: the call's own,
+// or one about its context.
 func TestLostRepliesOverUDP(t *testing.T) {
 	for lost := 1; lost <= 3; lost++ {
 		r := newRig(t, tcp, nil)

@@ -86,7 +86,7 @@ func TestIdleUserEnds(t *testing.T) {
 }
 
 // TestForgottenUserIsNotLost: a user that was forgotten and calls again, beside a new entry with
-// its name, is bounded as well.
+// its name, counts for the bound as well.
 func TestForgottenUserIsNotLost(t *testing.T) {
 	r := newRig(t, networks[0], nil)
 	conn := r.client(transport.ClientConfig{})

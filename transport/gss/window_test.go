@@ -87,8 +87,8 @@ func TestWindowOnce(t *testing.T) {
 	}
 }
 
-// TestOutstandingModel: the numbers rise, no more than the window are in use, and a server that
-// sees the calls in any order within the client's limits drops none.
+// TestOutstandingModel: the numbers rise, and no more than the window are in use. A server drops no
+// call, whatever their order within the client's limits.
 func TestOutstandingModel(t *testing.T) {
 	conformance.Proves(t, "R2203-020", "R2203-029")
 	for round := range 50 {

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzMessages: the first byte selects the message: arguments if it is even, a result if it is odd.
-// A decoded message must encode to bytes that decode to the same.
+// A decoded message must encode to bytes that decode to the same message.
 func FuzzMessages(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 2 * len(messages) {

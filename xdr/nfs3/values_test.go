@@ -76,7 +76,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestGoldenAttributes: fattr3, wcc_attr and sattr3 field by field (RFC 1813 §2.5, §2.6).
+// TestGoldenAttributes: fattr3, wcc_attr and sattr3 have the RFC's layout, field by field (RFC 1813
+// §2.5, §2.6).
 func TestGoldenAttributes(t *testing.T) {
 	a := Fattr{TypeDir, 0o755, 3, 4, 5, 6, 7, Specdata{8, 9}, 10, 11, Time{12, 13}, Time{14, 15}, Time{16, 17}}
 	b, _ := encode(&a)

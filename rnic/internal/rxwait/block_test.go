@@ -51,7 +51,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestBlockForLateInput: late input is input, but no reason to block the next time.
+// TestBlockForLateInput: a block that ends with late input has found input, but the next block is
+// refused.
 func TestBlockForLateInput(t *testing.T) {
 	s := blocker(t)
 	var pipe [2]int
@@ -86,8 +87,8 @@ func refused(t *testing.T, s *Blocker) (n int) {
 	return n
 }
 
-// TestBlockBesideOthers: input of other receivers is work for the processor that a block would
-// keep.
+// TestBlockBesideOthers: after input of other receivers blocks are refused, because that input is
+// work for the processor that a block would keep.
 func TestBlockBesideOthers(t *testing.T) {
 	s := blocker(t)
 	other := Blocker{in: s.in}

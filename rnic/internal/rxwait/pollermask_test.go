@@ -27,8 +27,8 @@ func polled(t *testing.T) (fd int) {
 	return fd
 }
 
-// TestMask: after some blocks, a mask removes input from the events of an entry, and nothing else.
-// Clearing it restores the entry.
+// TestMask: after some blocks, a mask removes input from the events of an epoll entry, and nothing
+// else. Clearing it restores the entry.
 func TestMask(t *testing.T) {
 	fd := polled(t)
 	var was pollerMask
@@ -101,9 +101,9 @@ func TestMaskAmongMany(t *testing.T) {
 }
 
 // TestMaskRefused: a mask leaves a descriptor alone that the poller does not have, even if an epoll
-// instance that the program made has it.
+// instance made by the program has it.
 func TestMaskRefused(t *testing.T) {
-	pollerEpoll.Store(0) // it is found again
+	pollerEpoll.Store(0) // the epoll instance is found anew
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatalf("Pipe2: %v", err)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// one is a limit of one receiver.
+// one returns a limit of one receiver.
 func one() int32 { return 1 }
 
 // alone returns a Spinner in a process without other receivers.
@@ -63,14 +63,14 @@ func TestPreemptionIsPaidFor(t *testing.T) {
 	}
 }
 
-// TestSpinsThatFindPay: the credit of spins pays for preemptions, up to a bound, and once. Input
-// without a spin earns nothing.
+// TestSpinsThatFindPay: spins that find input earn credit, which pays for preemptions: up to a
+// bound, and once. Input without a spin earns nothing.
 func TestSpinsThatFindPay(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		wins int
 		took []time.Duration
-		left []time.Duration // of each, less the credit; paid in waits of passCost
+		left []time.Duration // of each preemption, less the credit; paid in waits of passCost
 	}{
 		{"nothing won", 0, []time.Duration{preemptedTime}, []time.Duration{preemptedTime}},
 		{"a part", 2, []time.Duration{preemptedTime, preemptedTime}, []time.Duration{preemptedTime - 2*spinGain, preemptedTime}},

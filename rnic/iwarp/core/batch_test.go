@@ -46,8 +46,8 @@ func TestBatchOfManyPieces(t *testing.T) {
 	}
 }
 
-// TestSentBytesAreNotPinned: once all requested bytes of a region have been sent, it is not
-// pinned any more, so that its release does not have to check pending bytes.
+// TestSentBytesAreNotPinned: once all requested bytes of a region have been sent, it is not pinned
+// any more. Its release then has no pending bytes to check.
 func TestSentBytesAreNotPinned(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

@@ -94,7 +94,7 @@ func TestDirectPieces(t *testing.T) {
 }
 
 // TestDirectFaults: a large segment is checked completely by its header, before any byte is placed
-// or the rest has come, with the same result as a small one.
+// or the rest has come. The result is the same as for a small one.
 func TestDirectFaults(t *testing.T) {
 	conformance.Proves(t, "R5041-106", "R5041-125")
 	big := make([]byte, bigLen)
@@ -201,7 +201,8 @@ func TestDirectFlushed(t *testing.T) {
 	}
 }
 
-// TestDirectCutOff: the stream may end in payload or in the trailer: the message is incomplete.
+// TestDirectCutOff: if the stream ends within payload or trailer, the connection is lost and the
+// receive is flushed.
 func TestDirectCutOff(t *testing.T) {
 	conformance.Proves(t, "R5040-013", "R5041-082", "R5044-151")
 	f := mpa.AppendFPDU(nil, false, untagged(0x41, 0x43, 0, 0, 1, 0, make([]byte, bigLen)))

@@ -79,7 +79,7 @@ func TestFlushForgetsReads(t *testing.T) {
 }
 
 // TestFlushDuringInvalidation: a local invalidation waits, without the lock, for a placement. If
-// the stream ends meanwhile, its entry is flushed, and not begun afterwards.
+// the stream ends meanwhile, the invalidation's entry is flushed, and not begun afterwards.
 func TestFlushDuringInvalidation(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	s.open()

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/rnic/iwarp/mpa"
 )
 
-// TestNothingIsPlacedAfterAFault: input before the end of the loops is discarded.
+// TestNothingIsPlacedAfterAFault: after a fault further input is discarded, until the loops end.
 func TestNothingIsPlacedAfterAFault(t *testing.T) {
 	s := scriptInitiator(t, rnic.ConnParams{})
 	w := newWorld(t, s)

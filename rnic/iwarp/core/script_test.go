@@ -338,7 +338,7 @@ func (h hangUp) Close() error {
 	return nil
 }
 
-// scriptInitiator connects a hand-made peer to our QP, CRC on.
+// scriptInitiator connects a hand-made peer to our QP, with CRCs.
 func scriptInitiator(t *testing.T, p rnic.ConnParams) *script {
 	t.Helper()
 	return scriptWith(t, rnic.DeviceConfig{}, p)

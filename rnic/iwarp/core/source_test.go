@@ -21,8 +21,8 @@ func (r *reader) ReadFull(p []byte) error {
 	return err
 }
 
-// wrote returns a side's output for two Writes of payload and a Send, in steps of step bytes for
-// the first limit bytes, and the bytes from Stop. With sourced the payload comes from one Source,
+// wrote returns a side's output for two Writes of payload and a Send, and the bytes from Stop. The
+// first limit bytes are sent step bytes at a time. With sourced the payload comes from one Source,
 // and its memory in the SGL is empty.
 func wrote(t *testing.T, m Modes, mss int, payload []byte, sourced bool, step, limit int) (sent, rest []byte) {
 	t.Helper()
@@ -128,8 +128,8 @@ func TestSegmentsThatGrowInAMessage(t *testing.T) {
 	}
 }
 
-// TestSourceWithTooLittle: missing bytes are not replaced; the stream ends before the FPDUs of that
-// call.
+// TestSourceWithTooLittle: missing bytes are not replaced. The stream ends before any FPDU that
+// would have some of them.
 func TestSourceWithTooLittle(t *testing.T) {
 	s := newSide(t, rnic.DeviceConfig{}, 8)
 	s.end.mss, s.end.room = 9000, 1<<20

@@ -90,8 +90,8 @@ func TestFPDUFlips(t *testing.T) {
 	}
 }
 
-// With CRCs off the field is there and ignored (RFC 5044 §4.1 [R5044-021 R5044-022], RFC 5044 §4.4
-// [R5044-055], RFC 5044 §7.1.1 [R5044-107]).
+// With CRCs off the CRC field is present, and ignored (RFC 5044 §4.1 [R5044-021 R5044-022], RFC
+// 5044 §4.4 [R5044-055], RFC 5044 §7.1.1 [R5044-107]).
 func TestFPDUNoCRC(t *testing.T) {
 	conformance.Proves(t, "R5044-021", "R5044-022", "R5044-055", "R5044-057", "R5044-107")
 	b := []byte("\x00\x05hello\x00\xff\xff\xff\xff\x00\x01x\x00\x01\x02\x03\x04")

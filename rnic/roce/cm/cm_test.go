@@ -119,7 +119,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// A program's rejection includes its data, and a rejection by the CM itself the reason.
+// A program's rejection includes its data; a rejection by the CM itself includes the reason.
 func TestReject(t *testing.T) {
 	a, b := two(t)
 	_, kb := ask(t, a, b, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// successor is another CM at a side's address.
+// successor returns a side with another CM at s's address.
 func successor(s *side) *side {
 	return newSide(s.t, s.addr, 77, func(c *Config) { c.GUID = 0x505400ffff000000 })
 }

@@ -28,7 +28,7 @@ var goldens = map[mad.Attribute]string{
 	mad.AttrAPR:  `01070203 00000000 00000003a1b2c3d4 001a 0000 00000000 b5b6b7b8 a1b2c3d4 00 02`,
 }
 
-// golden returns the golden datagram with an attribute.
+// golden returns the golden datagram with the attribute a.
 func golden(t testing.TB, a mad.Attribute) (d Datagram) {
 	t.Helper()
 	at := 0

@@ -81,7 +81,7 @@ func TestDatagramsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// An unacceptable REQ is rejected with the reason, once each, and leaves no state.
+// An unacceptable REQ is rejected once, with the reason, and leaves no state.
 func TestInvalidRequests(t *testing.T) {
 	for _, c := range []struct {
 		change func(*mad.REQ)

@@ -299,8 +299,8 @@ func simulate(t *testing.T, seed uint64) {
 	}
 }
 
-// checkQuiet: after the last event, the remaining connections are established, and unless too
-// much was lost, their peers are, too.
+// checkQuiet checks the connections that remain after the last event: they are established and,
+// unless too much was lost, so are their peers.
 func (w *world) checkQuiet(n int) {
 	begun := 0
 	for _, h := range w.sides {
@@ -325,7 +325,7 @@ func (w *world) checkQuiet(n int) {
 }
 
 // Every requested connection is established or ends on both sides, with matching queue pairs.
-// Released is each one's last event, and no state remains.
+// Released is each connection's last event, and no state remains.
 func TestSimulated(t *testing.T) {
 	t.Parallel()
 	if s := os.Getenv("NFSRDMA_ROCE_SEED"); s != "" {

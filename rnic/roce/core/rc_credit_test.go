@@ -157,8 +157,8 @@ func TestCreditsAfterReads(t *testing.T) {
 	a.says("SEND Only a A; SEND Only b A; ")
 }
 
-// The limit never decreases, old and forged acknowledges change nothing, and it survives the wrap
-// of message numbers.
+// The limit never decreases, old and forged acknowledges change nothing, and the limit survives the
+// wrap of message numbers.
 func TestLimitMovesOn(t *testing.T) {
 	a, _ := withCredits(t)
 	a.qp.req.credit.ssn, a.qp.req.credit.lsn = maxPSN-1, maxPSN-1

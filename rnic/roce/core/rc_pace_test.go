@@ -257,8 +257,8 @@ func want(t *testing.T, got [][2]uint32, want ...[2]uint32) {
 	}
 }
 
-// After a loss a requester has two small requests in flight as soon as half the second fits, and
-// a third when all of it fits.
+// After a loss a requester has two small requests in flight as soon as half the second fits. It has
+// three when the whole second one fits.
 func TestTwoReadsInASmallWindow(t *testing.T) {
 	const n = 100 * 256
 	for window, want := range map[uint32]int{4: 1, 11: 1, 12: 2, 15: 2, 16: 2, 23: 2, 24: 3} {

@@ -61,8 +61,8 @@ func readFromForgetful(t *testing.T, seed uint64, h faults, deaf bool, window ui
 	return w, got, mem
 }
 
-// A repeated Read Request ends where the first one did, wherever its data was lost; also after so
-// long without loss that requests are wide.
+// A repeated Read Request ends where the first request did, wherever its data was lost. This also
+// holds for wide requests, as they are made after a long time without loss.
 func TestReadsAreRepeatedToTheirEnd(t *testing.T) {
 	for _, window := range []uint32{initialWindow, widest(256)} {
 		for seed := range uint64(50) {

@@ -123,7 +123,7 @@ func TestBoundedAnswers(t *testing.T) {
 	}
 }
 
-// A repeated Read, long completed, takes nothing away from the peer's permitted outstanding
+// A repeated Read that completed long ago does not count as one of the peer's permitted outstanding
 // Reads.
 func TestStaleReads(t *testing.T) {
 	a, b := reliables(t, 256, 5, nil)

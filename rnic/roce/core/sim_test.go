@@ -66,7 +66,7 @@ func newWorld(t *testing.T, seed uint64, a, b *side, h faults) *world {
 	return &world{t: t, r: rand.New(rand.NewPCG(seed, 12)), h: h, sides: []*side{a, b}, peer: map[*side]*side{a: b, b: a}, room: make([]byte, MaxPacket)}
 }
 
-// chance is true with probability n/1000.
+// chance returns true with probability n/1000.
 func (w *world) chance(n int) bool { return w.r.IntN(1000) < n }
 
 // transmit puts at most n of a side's packets on the wire.

@@ -71,7 +71,8 @@ func TestMessagesArrive(t *testing.T) {
 	}
 }
 
-// Table 56 row by row: each opcode in each responder state, in order and after a gap.
+// Each opcode is taken or dropped as in IBA table 56, in each responder state, in order and after a
+// gap.
 func TestOpcodeSequence(t *testing.T) {
 	conformance.Proves(t, "IBU-011", "IBU-009", "IBU-076", "IBU-077", "IBU-078", "IBU-079", "IBU-080", "IBU-081", "IBU-083", "IBU-085",
 		"IBU-087", "IBU-088", "IBU-089", "IBU-067", "IBU-072", "IBU-073", "IBU-075", "IBU-161", "IBU-165", "IBU-020", "IBU-021")
@@ -330,7 +331,7 @@ func TestLengths(t *testing.T) {
 		s.take(s.say(packet.UCSendOnly, psn+1, []byte("ok")))
 		s.want(rnic.OpRecv, 1, 2)
 	}
-	// A First with a pad that makes it one byte too short.
+	// A First of 258 bytes, which are padded to 260, is too long.
 	s := responder(t, 0)
 	s.recv(1, 600)
 	s.dropped(s.say(packet.UCSendFirst, 100, make([]byte, 258)), DropLength)
@@ -459,8 +460,7 @@ func TestWriteRights(t *testing.T) {
 	s.dropped(s.say(packet.UCWriteMiddle, 601, pattern(256, 2)), DropAccess)
 	s.dropped(s.say(packet.UCWriteLast, 602, pattern(256, 2)), DropSequence)
 
-	// The check of the QP's right precedes those of the key, and of the receive for immediate
-	// data.
+	// The QP's right is checked first: before the key, and before the receive for immediate data.
 	s = responder(t, rnic.RemoteRead)
 	mr, mem = s.host.region(t, 1000, rnic.RemoteWrite)
 	s.dropped(s.say(packet.UCWriteOnly, 100, pattern(256, 9), to(mr, 0, 256)), DropUnsupported)

@@ -15,7 +15,7 @@ import (
 )
 
 // A QP sends to three QPs on two hosts in turn. Each of them learns the sender, and the sender's
-// PSN counts on.
+// PSN grows by one with each message.
 func TestManyPeers(t *testing.T) {
 	conformance.Proves(t, "IBU-124", "IBU-125", "IBU-126", "IBU-128", "IBU-130", "IBU-131", "IBU-132", "IBU-134", "IBU-135", "IBU-137", "IBU-138", "IBU-145", "IBU-149",
 		"IBU-192", "IBU-194", "IBU-235", "IBU-236", "IBU-209", "IBU-210")

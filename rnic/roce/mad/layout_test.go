@@ -91,7 +91,7 @@ func (f field) set(d *Data) {
 	}
 }
 
-// mask returns data in which all bits of fields are set.
+// mask returns data in which all bits of the fields are set.
 func (m *message) mask() (d Data) {
 	for _, f := range m.fields {
 		for i := f.bit; i < f.bit+f.len; i++ {

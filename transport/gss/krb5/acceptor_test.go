@@ -130,7 +130,7 @@ func TestKeytabCures(t *testing.T) {
 		a, _ := testAcceptor(t, v.principal)
 		if v.break_ == nil {
 			v.break_ = func(*forgery) {}
-			a.keys.readAt = time.Now().Add(time.Hour) // the file has the key
+			a.keys.readAt = time.Now().Add(time.Hour) // no reread: the file still has the key
 			a.keys.entries = slices.DeleteFunc(a.keys.entries, func(e KeytabEntry) bool { return e.Enctype == AES256SHA1 })
 		}
 		f := newForgery(t, AES256SHA1)

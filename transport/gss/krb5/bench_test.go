@@ -94,7 +94,7 @@ func BenchmarkMIC(b *testing.B) {
 	}
 }
 
-// BenchmarkAccept creates contexts.
+// BenchmarkAccept measures the acceptor's part in creating a context.
 func BenchmarkAccept(b *testing.B) {
 	a, _ := testAcceptor(b, "")
 	for _, et := range enctypes {

@@ -88,7 +88,8 @@ func TestTokenHeaders(t *testing.T) {
 	}
 }
 
-// sealed makes a Wrap token of from with the given header, inner header, filler and rotation.
+// sealed makes a Wrap token with from's key, and the given header, inner header, filler and
+// rotation.
 func sealed(from *Context, h, inner header, plain []byte, filler int, rotate int) []byte {
 	var head, copied [tokenHeader]byte
 	h.put(head[:])

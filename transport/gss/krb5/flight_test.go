@@ -142,8 +142,8 @@ func TestTicketOfAnotherClientIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestRenewalDelaysNoCall: a ticket near its end is used while the next one is awaited, and then
-// the next one is.
+// TestRenewalDelaysNoCall: a ticket near its end is used while the next one is awaited, and after
+// that the next one is used.
 func TestRenewalDelaysNoCall(t *testing.T) {
 	c, s, _ := blocked(t)
 	next := make(chan ticket)

@@ -455,7 +455,7 @@ func TestTakeNeeds(t *testing.T) {
 	})
 }
 
-// Secrets reach the kernel, and the log of a configuration chosen for the client.
+// Secrets reach the kernel, and also the key log of a configuration chosen for the client.
 func TestConfigForClient(t *testing.T) {
 	var log bytes.Buffer
 	chosen := &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}, KeyLogWriter: &log}

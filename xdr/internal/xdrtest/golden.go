@@ -37,8 +37,8 @@ func Encode(m xdr.Marshaler) []byte {
 // Fresh returns an empty message with the same type.
 func Fresh(m Message) Message { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message) }
 
-// Check checks that each message encodes to its bytes, that the bytes decode to the message
-// completely, and that each truncation is an error.
+// Check requires that each message encodes to its bytes, and decodes from them completely. Each
+// truncation must be an error.
 func Check(t *testing.T, list []Golden) {
 	t.Helper()
 	for _, g := range list {
