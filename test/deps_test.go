@@ -134,7 +134,7 @@ var pure = []string{"rnic/iwarp/term", "rnic/iwarp/mpa", "rnic/iwarp/ddp", "rnic
 
 var impure = []string{"context", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "unsafe", "runtime", "golang.org/x/sys/unix"}
 
-// only says where a dependency may be imported, tests apart.
+// only lists the folders that may import each dependency; tests are exempt.
 var only = map[string][]string{
 	"github.com/sirupsen/logrus":      {"cmd"},
 	"github.com/rasky/go-xdr/":        {"xdr"},

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// kept are exported names, or beginnings of names, that nothing else in the module uses and no
-// other rule in reason covers, each with its purpose.
+// kept has exported names, or beginnings of names, with their purposes. Nothing else in the module
+// uses them, and no other rule in reason covers them.
 var kept = map[string]string{
 	"nfsclient.FS.ACLs":               "for programs of one's own: what getfacl shows",
 	"nfsclient.FS.Access":             "a procedure of NFS, as every other is a method of FS",
@@ -86,8 +86,8 @@ func (s *surface) readDocuments(t *testing.T) {
 	}
 }
 
-// An exported is an exported name of a library: of the package, or a field or method of a type of
-// it.
+// An exported is an exported name of a library: of its package, or a field or method of one of its
+// types.
 type exported struct {
 	obj   types.Object
 	owner *types.TypeName // of a field or method, otherwise nil
@@ -243,8 +243,7 @@ func (s *surface) implements(owner *types.TypeName, method string) bool {
 	})
 }
 
-// memberUsed reports whether a constant of a type is used: the type's list of them is kept whole
-// then.
+// memberUsed reports whether a constant of a type is used. Then all constants of the type are kept.
 func (s *surface) memberUsed(n *types.Named) bool {
 	scope := n.Obj().Pkg().Scope()
 	for _, name := range scope.Names() {

@@ -15,7 +15,7 @@ import (
 // lockFolders are the folders whose locks are checked.
 var lockFolders = []string{"rnic/", "rpcrdma/", "transport/"}
 
-// passesLock lists functions that end holding a lock from elsewhere, or releasing one.
+// passesLock lists the functions that are allowed to pass a lock on, with the reasons.
 var passesLock = map[string]string{
 	"rnic/provider_qp.go Return":            "the end of Borrow, and a lock by another name",
 	"transport/internal/ktls/conn.go alert": "takes the lock by TryLock",
@@ -23,8 +23,8 @@ var passesLock = map[string]string{
 	"rnic/iwarp/receiver.go release":        "aim takes the lock of the memory that a read places in",
 }
 
-// TestLocksEndWhereTheyBegin: no function is entered with a lock held and left without it, or the
-// other way round. A function may release a lock for a while and hold it again at its end.
+// TestLocksEndWhereTheyBegin: each function releases the locks that it takes. A function may also
+// release its caller's lock for a while, and take it again.
 func TestLocksEndWhereTheyBegin(t *testing.T) {
 	eachFile(t, func(path string, src []byte) {
 		if strings.HasSuffix(path, "_test.go") || !slices.ContainsFunc(lockFolders, func(f string) bool { return strings.HasPrefix(path, f) }) {
@@ -38,7 +38,8 @@ func TestLocksEndWhereTheyBegin(t *testing.T) {
 	})
 }
 
-// lockPassers returns the functions of a file that pass a lock on, with its name.
+// lockPassers returns the functions in a file that take a lock without its release, or the reverse,
+// with the lock's name.
 func lockPassers(t *testing.T, path string, src []byte) map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), path, src, parser.SkipObjectResolution)
 	if err != nil {
@@ -57,9 +58,8 @@ func lockPassers(t *testing.T, path string, src []byte) map[string]string {
 	return found
 }
 
-// lockCalls returns for each lock whether its calls in body, in their order, take it; deferred ones
-// come last. A lock is taken and given back, or the other way round: the first and the last call
-// differ.
+// lockCalls returns each lock's calls in body, in order: true takes the lock, false releases it.
+// Deferred calls come last. If body does not pass the lock on, the first and the last call differ.
 func lockCalls(body *ast.BlockStmt) map[string][]bool {
 	calls, deferred := map[string][]bool{}, map[string][]bool{}
 	var inside func(into map[string][]bool) func(ast.Node) bool
@@ -82,7 +82,8 @@ func lockCalls(body *ast.BlockStmt) map[string][]bool {
 	return calls
 }
 
-// lockCall reports whether n is a call that takes a lock, or gives it back, and which lock.
+// lockCall returns the lock that n takes or releases, and whether n takes it. ok is false if n is
+// no such call.
 func lockCall(n ast.Node) (mu string, takes, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) > 0 {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv is in the measuring process's environment.
+// insideEnv names an environment variable that marks the measuring process.
 const insideEnv = "NFSRDMA_BENCH_INSIDE"
 
 // errPrinted stands for an error that a child process has already printed.

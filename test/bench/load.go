@@ -154,7 +154,7 @@ func readFor(f *nfsclient.File, end time.Time) (total int64, err error) {
 // connections in start-up.
 const idleAtOnce = 16
 
-// idle makes connections, writes their memory in bytes each, and waits for the end of in.
+// idle makes connections, writes the memory of each in bytes, and waits until in ends.
 func idle(n int, url string, in io.Reader, out io.Writer) error {
 	t, err := nfsclient.ParseTarget(url)
 	if err != nil {

@@ -10,15 +10,15 @@
 // installed (Debian: nfs-ganesha nfs-ganesha-vfs rpcbind), with nfs-ganesha. nfsrdma bench measures
 // both, so all have the same client program. Run by root, everything happens in new namespaces
 // (network, mounts, processes): ports and rpcbind of the machine are not touched, and no process
-// outlives the run. Other users get the rows that need neither.
+// outlives the run. Other users get only the rows that work without root.
 //
-// Rounds are interleaved: each measures every target once, and a share is the median of the rounds'
+// Rounds are interleaved: each measures every target once. A share is the median of the rounds'
 // shares, so a change in the machine's speed affects both sides of a share. No bar is a test: the
 // command fails only if a measurement failed.
 //
 // With -against, contests replace bars: each round measures both ends of this tree and both ends of
-// the other in random order, and a row has the ratio of the two with its quartiles. -place puts
-// both ends on the same CPUs, on one CPU each, or in two networks with a delay between them.
+// the other in random order. A row has the ratio of the two, with its quartiles. -place puts both
+// ends on the same CPUs, on one CPU each, or in two networks with a delay between them.
 package main
 
 import (

@@ -69,8 +69,8 @@ func (s samples) addRoCE(out []byte) error {
 	return nil
 }
 
-// The link shared by RoCE and TCP, and each reading's time: several times the time in which TCP
-// finds its rate.
+// The link shared by RoCE and TCP, and the time of each measurement. TCP finds its rate in a
+// fraction of that time.
 const (
 	linkRate  = "400mbit"
 	linkTime  = 2 * time.Second

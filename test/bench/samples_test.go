@@ -27,8 +27,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestShareIsThatOfRounds: a share compares figures from the same round. In the second round the
-// machine has half its speed, and in the third it favours a. In the fourth, b has no figure.
+// TestShareIsThatOfRounds: a share compares figures from the same round. In the second round both
+// figures are half, in the third only b's. In the fourth b has no figure.
 func TestShareIsThatOfRounds(t *testing.T) {
 	s := samples{"a": {80, 40, 90, 5}, "b": {100, 50, 45, 0}, "none": nil}
 	if got, ok := s.share("a", "b"); got != 0.8 || !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestChartGolden compares a chart with testdata/chart.svg; UPDATE=1 writes that.
+// TestChartGolden compares a chart with testdata/chart.svg; UPDATE=1 writes the file.
 func TestChartGolden(t *testing.T) {
 	s := samples{}
 	w := sweep{"x", "calls <in> flight & more", []string{"read"}, []int{1024, 2048, 4096}, atDepth, kib}

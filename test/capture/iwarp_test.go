@@ -49,9 +49,9 @@ func TestStartup(t *testing.T) {
 	}
 }
 
-// reencode builds the bytes that one end sent from their parsed form. sent is the real bytes,
-// except pads: siw leaves old bytes from its buffer there, and their content means nothing (RFC
-// 5044 §4.1 [R5044-020]).
+// reencode parses the bytes sent by one end, and returns got, the result encoded again. The other
+// result has the real bytes with pads cleared: their content means nothing (RFC 5044 §4.1
+// [R5044-020]). For pads siw sends old bytes from its buffer.
 func reencode(t *testing.T, c *Conversation, fromInitiator bool) (got, sent []byte) {
 	t.Helper()
 	request, reply, modes, err := c.Startup()

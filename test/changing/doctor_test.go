@@ -50,8 +50,8 @@ func filter(t *testing.T, rule string) {
 
 const ports = "tcp dport { 111, 2049, 20049 } "
 
-// rows of the matrix. Before each, the server serves a directory to all; options come from its
-// exports file.
+// rows are the matrix. Before each row a server starts with a directory exported to all; options
+// are in its exports file.
 var rows = []struct {
 	name    string
 	options string                               // of the exports file; "": rw,insecure,no_root_squash for all

@@ -50,7 +50,7 @@ func forbid(rule string, program []string) error {
 	return unix.Exec(program[0], program, os.Environ())
 }
 
-// works does some of everything in an export.
+// works makes most kinds of calls in an export, and reports each failure.
 func (s *server) works(what, dir string) {
 	s.Helper()
 	ctx := context.Background()

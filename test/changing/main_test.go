@@ -62,8 +62,8 @@ func build(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// patience limits each wait, so that a hung test ends. No test measures with it: a busy machine is
-// slow.
+// patience limits each wait, so that a hung test ends. It is long, because a busy machine is slow;
+// no test measures time by it.
 const patience = 5 * time.Minute
 
 // A server is a process of nfsrdmad.
@@ -195,7 +195,7 @@ func (s *server) mustWrite(export, name string) {
 	}
 }
 
-// sh runs a command, which succeeds.
+// sh runs a command, which must succeed.
 func sh(t *testing.T, command string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(command, args...).CombinedOutput(); err != nil {

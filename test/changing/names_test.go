@@ -126,7 +126,7 @@ func TestNamesChange(t *testing.T) {
 	const name = "client.example"
 	replace(t, "/etc/nsswitch.conf", "hosts: files dns\n")
 	replace(t, "/etc/hosts", string(hosts("127.0.0.77", name)))
-	// refuses
+	// no server listens there, so queries are refused
 	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.52\noptions timeout:1 attempts:1\n")
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))

@@ -221,8 +221,8 @@ func TestEverySignalRemovesTheTemporaryFile(t *testing.T) {
 	}
 }
 
-// TestReaderOfOutputGone: a closed pipe at the standard output ends a copy as it ends coreutils,
-// and no incomplete file stays.
+// TestReaderOfOutputGone: if the pipe at its standard output is closed, a copy ends by SIGPIPE,
+// like coreutils. No incomplete file stays.
 func TestReaderOfOutputGone(t *testing.T) {
 	r := newKillRig(t)
 	files := smallTree(t, r.local+"/tree", 400)

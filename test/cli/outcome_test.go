@@ -125,8 +125,9 @@ func messages(stderr string) (ms []message) {
 // directory's mode.
 const reason = "is not allowed to write in"
 
-// diffMessages compares two standard errors. For each message of coreutils nfsrdma must have one of
-// the same kind with the same names. It must have no others but one reason.
+// diffMessages compares two standard errors. For each message from coreutils, nfsrdma must have a
+// message of the same kind with the same names. Only a line with reason is permitted beyond these
+// messages.
 func diffMessages(want, got string) (diffs []string) {
 	rest := messages(got)
 	if i := slices.IndexFunc(rest, func(g message) bool { return strings.Contains(g.line, reason) }); i >= 0 {

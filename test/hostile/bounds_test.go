@@ -1,4 +1,4 @@
-// Limits on the memory and goroutines that a flood costs the server: those of this process.
+// Limits on the memory and goroutines of this process, which runs the flooded server.
 
 package hostile
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// A bound limits additions to the resources at its creation.
+// A bound limits the growth of resources since its creation.
 type bound struct {
 	t          *testing.T
 	heap       uint64

@@ -27,8 +27,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// hangWait limits each wait, so that a hung test ends. No test measures with it: a busy machine is
-// slow.
+// hangWait limits each wait, so that a hung test ends. It is long, because a busy machine is slow;
+// no test measures time by it.
 const hangWait = 5 * time.Minute
 
 // A fuseMount is a directory through a FUSE server that can be stopped.

@@ -1,4 +1,4 @@
-// Common to all tests here: silence in the log, many descriptors, servers to attack.
+// Setup for all tests here: no log output, a high limit on descriptors, and servers to attack.
 
 package hostile
 

@@ -94,7 +94,7 @@ func (f *forger) mad(d *cm.Datagram) { f.say(len(d.Append(f.wire.Room()[:0], f.r
 
 // request requests a connection, and never confirms it.
 func (f *forger) request() {
-	// a new connection manager, because it keeps no state for the request
+	// The manager is dropped afterwards, so the attacker keeps no state for the request.
 	c := cm.New(cm.Config{Addr: f.wire.Local().Addr(), GUID: f.r.Uint64(), MTU: 3, Rand: f.r.Uint64})
 	_, err := c.Connect(0, cm.Request{Peer: f.to.Addr(), Service: mad.IPService(mad.ProtocolTCP, 20049),
 		Local: cm.QP{QPN: 2 + f.r.Uint32()>>9, PathMTU: 3, Transport: mad.ServiceRC}})
@@ -184,5 +184,5 @@ func TestRoCEStrangers(t *testing.T) {
 	}
 }
 
-// counted is what the metrics must show after all that.
+// counted has the metrics' labels that must have counts after the attacks.
 var counted = map[string]bool{"no such QP": true, "malformed": true, "CM: no such connection": true, "CM: attribute": true}

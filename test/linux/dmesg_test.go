@@ -112,7 +112,8 @@ func TestMisreadTrailer(t *testing.T) {
 	}
 }
 
-// TestComesOfMisreading: only a thread that waits for an RDMA Read may be blocked.
+// TestComesOfMisreading: reports about blocked threads are dropped only for threads that wait for
+// an RDMA Read.
 func TestComesOfMisreading(t *testing.T) {
 	report := func(where string) string {
 		return "[  244.648703] INFO: task nfsd:145 blocked for more than 120 seconds.\n" +

@@ -200,8 +200,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// TestLinuxMountsUsOnTheWire: the traffic between Linux and us is correct, message by message. It
-// is the kernel with the CRC mode that TestFileSemantics leaves out.
+// TestLinuxMountsUsOnTheWire: the traffic between Linux and us is correct, message by message.
+// TestFileSemantics leaves out this kernel with this CRC mode.
 func TestLinuxMountsUsOnTheWire(t *testing.T) {
 	enter(t, "6.12")
 	g := client(t, "6.12")

@@ -85,8 +85,8 @@ func (f *foreign) there(line string) string {
 	return string(out)
 }
 
-// bootKnfsd starts Linux's server in a guest that clients in other guests reach by this machine,
-// which forwards.
+// bootKnfsd starts Linux's server in a guest that clients in other guests reach through this
+// machine, which forwards packets.
 func (f *foreign) bootKnfsd(series string) {
 	t := f.t
 	t.Helper()

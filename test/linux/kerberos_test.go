@@ -68,8 +68,8 @@ func (g *secureGuest) servesOurKerberos(t *testing.T, r *realm.Realm) {
 	quiet(t, g.Guest)
 }
 
-// mountsOurKerberos: the guest mounts our server, and its users work there. The guest's root is
-// root there, as the principal of the guest.
+// mountsOurKerberos: the guest mounts our server, and its users work there. The guest's root uses
+// the guest's own principal, and has root's rights there.
 func (g *secureGuest) mountsOurKerberos(t *testing.T, r *realm.Realm) {
 	dir := t.TempDir()
 	keytab, users := filepath.Join(dir, "keytab"), filepath.Join(dir, "users")
@@ -100,8 +100,8 @@ func (g *secureGuest) mountsOurKerberos(t *testing.T, r *realm.Realm) {
 	quiet(t, g.Guest)
 }
 
-// asPrincipals is the work of two users with tickets, and one without, in a mount; it prints only
-// faults. Each file of more than a page is long for RDMA.
+// asPrincipals makes two users with tickets, and one without, work in a mount. It prints only
+// faults.
 const asPrincipals = `
 no="Permission denied"
 refused() { user=$1; shift; su $user -c "$*" > /tmp/said 2>&1 && echo "$user may $*"; grep -q "$no" /tmp/said || head -c 200 /tmp/said; }

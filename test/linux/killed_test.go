@@ -65,8 +65,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// killWhileWriting kills a server while its guest writes to it, once it has acknowledged a number
-// of records, and starts it again.
+// killWhileWriting kills a server while its guest writes to it, and starts it again. Before each
+// kill it waits for a number of acknowledged records, from kills.
 func killWhileWriting(t *testing.T, s *server, proto string, kills []int) {
 	t.Helper()
 	progress := filepath.Join(s.g.Share, "acknowledged")

@@ -15,8 +15,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestKernelTLS runs tests in the guest: those of transport/internal/ktls, and those of transport
-// with both ends' sessions in the kernel. The guest's kernel must have counted sessions of each.
+// TestKernelTLS runs tests in the guest: all in transport/internal/ktls, and those in transport
+// with both ends' sessions in the kernel. The guest's kernel must have counted sessions for each
+// package.
 func TestKernelTLS(t *testing.T) {
 	enter(t, secureSeries)
 	g := client(t, secureSeries)

@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestGuestAndMountLock: processes of a guest, which mounts without nolock, programs on nfsrdma
-// mount, and a program that locks the served file itself exclude one another. Each kind of lock is
-// tried beside each other kind, on overlapping and separate bytes. Waiters get the lock when its
-// process releases it, or ends.
+// TestGuestAndMountLock: three kinds of programs exclude one another. Some run in a guest that
+// mounts without nolock, some on nfsrdma mount, and one locks the served file itself. Each kind of
+// lock is tried beside each other kind, on overlapping and separate bytes. Waiters get the lock
+// when its process releases it, or ends.
 func TestGuestAndMountLock(t *testing.T) {
 	t.Parallel()
 	for guests, ours := range map[string]string{"rdma": "tcp", "tcp": "rdma"} {

@@ -38,8 +38,8 @@ func recorded(t *testing.T, listen, upstream string, work func(port int)) string
 	return path
 }
 
-// hides checks whether a file's name and text are hidden on the way to a server of ours. It
-// searches the capture for both, and reads it with tshark.
+// hides checks that a file's name and text are hidden on the way to our server, or not hidden if
+// want is false. It searches the capture for both, and reads it with tshark.
 func hides(t *testing.T, g *guest.Guest, s *server, p securePeer, proto, options string, want bool) {
 	t.Helper()
 	upstream := s.address(s.tcp)

@@ -138,8 +138,8 @@ refused "No space left" u2000 'dd if=/dev/zero of=/mnt/fill bs=64k count=400 con
 allowed root 'dd if=/dev/zero of=/mnt/reserved bs=64k count=64 conv=fsync'
 cd /; umount /mnt`
 
-// afterwards runs on the server, once the client has unmounted; it prints only faults. User 1000's
-// files are given, blocks-1000 and as many more as the quota allows.
+// afterwards runs on the server, once the client has unmounted; it prints only faults. User 1000
+// then has the files "given" and "blocks-1000", and as many others as the quota allows.
 const afterwards = `
 cd /export
 want() { [ "$2" = "$3" ] || echo "$1: $2, want $3"; }

@@ -190,7 +190,7 @@ func (c *deviceCapture) packets(t *testing.T) iter.Seq2[int, []byte] {
 func (c *deviceCapture) ends(t *testing.T) int {
 	t.Helper()
 	c.close(t)
-	seen := map[uint64]bool{} // by transaction, which is repeated
+	seen := map[uint64]bool{} // by transaction ID, because messages are repeated
 	for _, ip := range c.packets(t) {
 		v4, rest, err := packet.ParseIPv4(ip)
 		if err != nil || v4.Src != c.ours {
@@ -219,7 +219,7 @@ type sentPSN struct {
 // An answerPSN is a packet of a Read's data that we have sent.
 type answerPSN struct{ qpn, psn uint32 }
 
-// frames is the knowledge about a capture so far.
+// frames has the facts from the packets of a capture that were checked so far.
 type frames struct {
 	ours    netip.Addr
 	seen    map[sentPSN]bool
@@ -301,8 +301,8 @@ func (f *frames) nak(t *testing.T, frame int, v4 *packet.IPv4, psn uint32) {
 	}
 }
 
-// tsharkRoCE asks tshark for malformed InfiniBand headers. By default it takes each Send on a
-// connection whose start it has seen for RPC-over-RDMA, and messages from perftest for cut ones.
+// tsharkRoCE asks tshark for malformed InfiniBand headers. By default tshark parses each Send as
+// RPC-over-RDMA if it has seen the connection's start. Messages from perftest then count as cut.
 func tsharkRoCE(t *testing.T, c *deviceCapture) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err != nil {

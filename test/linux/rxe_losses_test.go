@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// losses returns netem's treatment of packets, both ways. In the short form none overtake each
-// other: rxe copes badly with that, and takes long.
+// losses returns netem's treatment of packets, both ways. In the short form no packet overtakes
+// another, because rxe then takes long.
 func losses() []string {
 	if full {
 		return []string{"loss 0.1%", "loss 1%", "loss 5%", "delay 2ms reorder 25%", "duplicate 2%"}

@@ -49,8 +49,8 @@ func rxeUp(t *testing.T, g *guest.Guest, err error, script string) *guest.Guest 
 	return g
 }
 
-// TestRxe: RoCE from our ordinary socket is RoCE to Linux. One kernel has an MTU of 4096, the other
-// one of 1024.
+// TestRxe: Linux's rxe accepts the RoCE that we send by an ordinary UDP socket. One kernel has an
+// MTU of 4096, the other one of 1024.
 func TestRxe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -104,7 +104,8 @@ func rxeMountsUs(t *testing.T, series string, large, names int, kills []int) {
 // sends nothing any more.
 const registersTwice = `rdma_rxe: rxe_reg_fast_mr: mr->lkey = 0x[0-9a-f]+ not free$`
 
-// rxeManyNames lists a directory of many names, made on the host, in both ways.
+// rxeManyNames lists a directory of many names, made on the host, with READDIRPLUS. A full run also
+// lists it without.
 func rxeManyNames(t *testing.T, g *guest.Guest, names int) {
 	dir := memoryDir(t)
 	many := manyNames(t, dir, names)

@@ -58,8 +58,8 @@ func TestRxeVerbs(t *testing.T) {
 	}
 }
 
-// rxeVerbs runs the verbs' tests in a guest that has an rxe device, which no server of ours on this
-// host speaks to.
+// rxeVerbs runs the verbs' tests in a guest with an rxe device. No server of ours on this host
+// communicates with that device.
 func rxeVerbs(t *testing.T, g *guest.Guest) {
 	c := captureDevice(t, g.Device)
 	c.bare = true

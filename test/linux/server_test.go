@@ -58,7 +58,7 @@ func serve(t *testing.T, g *guest.Guest, dir string, args ...string) *server {
 // traffic.
 func serveRoCE(t *testing.T, g *guest.Guest, dir string) *server {
 	t.Helper()
-	const service = 20049 // of the connection manager, on the guest's own subnet
+	const service = 20049 // the connection manager's port, on the guest's own subnet
 	s := &server{t: t, g: g, dir: dir, behind: service, rdma: service, tcp: machine.Port(t), args: []string{"--rdma", "roce"}, roce: true}
 	s.start()
 	t.Cleanup(s.stop)

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// kernel returns the image of a series, or skips.
+// kernel returns the image of a series, or skips the test.
 func kernel(t *testing.T, series string) *image.Image {
 	t.Helper()
 	if os.Getenv(asked) == "" {
@@ -105,10 +105,10 @@ func enter(t *testing.T, series ...string) {
 	})
 }
 
-// mtu is that of the tap devices: one kernel has ordinary Ethernet, the other jumbo frames.
+// mtu is the MTU of the tap devices: one kernel has ordinary Ethernet, the other jumbo frames.
 var mtu = map[string]int{"6.1": 9000, "6.12": 1500}
 
-// client returns the long-lived guest that mounts things; one for each kernel.
+// client returns the long-lived guest that mounts our servers. Each kernel has one such guest.
 func client(t *testing.T, series string) *guest.Guest { return clientOn(t, series, "") }
 
 // clientOn returns the guest for a kernel, like client. A new guest takes over an ended guest's
@@ -213,7 +213,7 @@ const (
 	commandTime = 10 * time.Minute
 )
 
-// run runs a script that must end well, and returns its output. A guest whose script hangs is given
+// run runs a script that must succeed, and returns its output. A guest whose script hangs is given
 // up, so that later tests get a fresh one.
 func run(t *testing.T, g *guest.Guest, script string) string {
 	t.Helper()

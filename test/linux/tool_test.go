@@ -23,7 +23,7 @@ type tool struct {
 	port   int
 	args   []string
 	at     string   // the server's address; "": 127.0.0.1, where taps are
-	env    []string // beside the test's
+	env    []string // in addition to the test's environment
 }
 
 // patience is for guests that share two processors with all other tests.
@@ -64,7 +64,7 @@ func (c tool) fails(why string, args ...string) {
 	}
 }
 
-// do runs one command that must end well and returns its output.
+// do runs one command that must succeed, and returns its output.
 func (c tool) do(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), commandTime)

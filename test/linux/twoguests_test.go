@@ -22,11 +22,11 @@ import (
 type locking struct {
 	t       *testing.T
 	g       *guest.Guest
-	mounted bool   // of this machine, by a mount of ours
-	server  bool   // of a guest that serves
+	mounted bool   // this machine locks through a mount of ours
+	server  bool   // the guest runs the server
 	path    string // of the file
 	command string
-	count   *int // of files used for signals between processes and the test
+	count   *int // counts the files for signals between processes and the test
 }
 
 func (l *locking) name() string {
@@ -42,11 +42,11 @@ func (l *locking) name() string {
 // onServer reports whether it locks the served file itself, and is no client.
 func (l *locking) onServer() bool { return l.g == nil && !l.mounted || l.server }
 
-// A process locks, waits where it must, and ends on request.
+// A process locks, waits for a lock if needed, and ends on request.
 type process struct {
 	l          *locking
-	says, ends string // files
-	tells      string // a file for an error
+	says, ends string // files: the process makes says when it has the lock, and awaits ends
+	tells      string // the file for an error
 	pid        string
 }
 
@@ -156,7 +156,7 @@ func TestTwoGuestsLock(t *testing.T) {
 	l.eachOther()
 	l.crash(s)
 	l.all[2].command = intoGuest(t, l.all[2].g, tool)
-	// Only from now on: a guest that starts again does not answer for as long as that takes.
+	// Only from now on, because a guest in a restart can be silent for longer.
 	s.args = append(s.args, "--locks-gone", "20s")
 	l.tooLate(s)
 	l.gone(s)
@@ -190,8 +190,8 @@ func (l *lockingAll) free() {
 	comes(l.t, "all is free", func() bool { return !l.here.taken() })
 }
 
-// kinds tries each kind of lock beside each other kind. Locks by flock(2) cover all bytes for
-// clients, and clients do not see those of programs here.
+// kinds tries each kind of lock beside each other kind. For clients a flock(2) lock covers all
+// bytes. Clients do not see flock(2) locks of programs on this machine.
 func (l *lockingAll) kinds() {
 	const tries = " try r 15 5 w 15 10 r 20 0 w 20 0 R 0 0 W 0 0"
 	wants := map[string]string{

@@ -1,4 +1,4 @@
-// A test's numbers are given to no other, and it can listen at its ports.
+// No two tests get the same port or address, and a test can listen at its ports.
 
 package machine
 

@@ -1,9 +1,9 @@
 // An overview of the suite and its parts.
 
 // Package mount is the suite that mounts with the client program and uses the mounts like programs
-// do: random operations against a local directory and against a model, the errors of POSIX case by
-// case, two mounts of one export, real programs, and servers and mount processes that are killed
-// under load.
+// do. It compares random operations with a local directory and with a model, and tries the errors
+// in POSIX case by case. Two mounts use one export, and real programs run on mounts. Servers and
+// mount processes are killed under load.
 //
 // The mounts are nfsrdma processes; the programs that use them are child processes: this test
 // binary again, as a worker (worker_test.go). The suite's process never touches a mount, because a

@@ -16,8 +16,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestTerminatedUnderAnotherMount: the process of a mount with another one on it writes back, ends,
-// and leaves the other one alone.
+// TestTerminatedUnderAnotherMount: a mount has another mount on top. On SIGTERM the lower mount's
+// process writes back and ends, and the upper mount stays.
 func TestTerminatedUnderAnotherMount(t *testing.T) {
 	t.Parallel()
 	onlyOne(t, func(t *testing.T, s *server, dir string) {

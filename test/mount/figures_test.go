@@ -91,7 +91,8 @@ func TestFigures(t *testing.T) {
 		if strings.HasSuffix(t.Name(), "rdma") && s.Connections[0].Credits < 2 {
 			t.Errorf("credits: %+v", s.Connections)
 		}
-		// In JSON the keys of mechanisms are names, which fieldNames has changed.
+		// The keys of mechanisms in JSON are names without underscores, because fieldNames has
+		// removed them.
 		for name, iwarp := range map[string]bool{"fusespin": false, "fusereader": false, "spin": true, "callerreceive": true} {
 			if _, got := s.Mechanisms[name]; got != (!iwarp || strings.HasSuffix(t.Name(), "rdma")) {
 				t.Errorf("mechanism %s is there: %v; all are %+v", name, got, s.Mechanisms)

@@ -86,7 +86,8 @@ func (r *lockRig) free() bool {
 // hold makes a program hold the lock by a mount until release.
 func (r *lockRig) hold(dir string) (release func()) {
 	r.Helper()
-	waitFor(r.T, "the lock of before to be free", r.free) // it is free only after the end of its program
+	// an earlier lock lasts until its program has ended
+	waitFor(r.T, "the lock of before to be free", r.free)
 	p := r.flock(dir, "sleep", "1000")
 	waitFor(r.T, "the first lock", func() bool { return !r.free() })
 	return func() {
@@ -136,7 +137,7 @@ func (r *lockRig) standsInQueue(dir string) {
 	waitFor(r.T, "LOCK that waits", func() bool { return r.calls(dir, "NLM_LOCK") >= before+2 })
 }
 
-// TestServerCallsWhoWaits: the server calls a waiter, whose mount asks for nothing in between. A
+// TestServerCallsWhoWaits: the server calls a waiter, whose mount does not ask again meanwhile. A
 // waiter that gives up leaves the queue. One mount on the machine is called at a time, and none
 // that has ended.
 func TestServerCallsWhoWaits(t *testing.T) {

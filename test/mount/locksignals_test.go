@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
-// signalLocker locks a file by flock or fcntl, waiting or not. It has a SIGALRM handler, after
-// which system calls are restarted or not, and sends itself that signal at an interval in seconds.
-// For 0 it writes how one attempt to lock ended, and for 1 it unlocks. For 2 it tries again after
-// an interruption, adds 1 to the number in the file under the lock, and unlocks.
+// signalLocker is a Perl program that locks a file by flock or fcntl, and waits for the lock or
+// not. It has a handler for SIGALRM, after which system calls are restarted or not. It sends itself
+// that signal at an interval in seconds; 0: never. Each line of its input is a command. 0 tries to
+// lock, and writes the outcome. 1 unlocks. 2 locks, again after each interruption, adds 1 to the
+// number in the file, and unlocks.
 const signalLocker = `use Fcntl qw(:flock :seek F_SETLKW F_SETLK F_WRLCK F_UNLCK); use POSIX; use Time::HiRes qw(setitimer ITIMER_REAL);
 my ($path, $call, $wait, $restart, $every) = @ARGV;
 open F, "+<", $path or die "$path: $!"; $| = 1;
@@ -38,7 +39,7 @@ while (my $line = <STDIN>) {
 // signalLockers are the ways to lock, and to handle a signal.
 var signalLockers = []struct{ call, restart string }{{"fcntl", "0"}, {"flock", "0"}, {"fcntl", "1"}, {"flock", "1"}}
 
-// startSignalLocker starts a signalLocker for the file of a rig by a mount.
+// startSignalLocker starts a signalLocker on the file in a mount.
 func (r *lockRig) startSignalLocker(dir, call, wait, restart, every string) *lockerProcess {
 	r.Helper()
 	cmd := exec.Command("perl", "-e", signalLocker, filepath.Join(dir, "file"), call, wait, restart, every)
@@ -47,8 +48,8 @@ func (r *lockRig) startSignalLocker(dir, call, wait, restart, every string) *loc
 	return startLockerBy(r.T, cmd)
 }
 
-// beCalled makes the server call a program that waits by a mount, so that the next ones enter its
-// queue.
+// beCalled makes the server call mount b about a lock that a program waits for. Later programs on b
+// then enter the server's queue.
 func (r *lockRig) beCalled(a, b string) {
 	r.Helper()
 	release := r.hold(a)
@@ -77,7 +78,8 @@ func TestSignalsToThoseThatWait(t *testing.T) {
 	}
 }
 
-// signalWhileItWaits sends a signal to a program that waits by b for a lock which another has by a.
+// signalWhileItWaits sends a signal to a program on mount b, which waits for a lock held through
+// mount a.
 func (r *lockRig) signalWhileItWaits(a, b, call, restart string, signal os.Signal) {
 	r.Helper()
 	release := r.hold(a)

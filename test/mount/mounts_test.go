@@ -131,7 +131,7 @@ func findProcess(dir string) int {
 	return 0
 }
 
-// A matrix is each transport with each kind of export.
+// matrix has each transport with each kind of export.
 var matrix = []struct{ proto, export string }{{"rdma", "/export"}, {"tcp", "/export"}, {"rdma", "/memory"}, {"tcp", "/memory"}}
 
 // eachMount runs a test on a mount for each transport and kind of export.
@@ -189,7 +189,7 @@ func seed(t *testing.T) string {
 	return s
 }
 
-// credential returns a user with a group under his own number, and supplementary groups.
+// credential returns a user whose group has the same number, with supplementary groups.
 func credential(uid uint32, groups []uint32) *syscall.Credential {
 	return &syscall.Credential{Uid: uid, Gid: uid, Groups: groups}
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lockedFile is one file by two mounts.
+// A lockedFile is one file, open through two mounts.
 type lockedFile struct {
 	*testing.T
 	a, b *os.File

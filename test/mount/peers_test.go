@@ -20,7 +20,7 @@ type peer struct {
 	by      []string // the command prefix for the mount, where the peer has its own network
 	model   []string // further arguments of the model
 	slow    bool     // it runs on an emulated machine
-	unknown bool     // its port mapper cannot be reached, by which its lock manager is found
+	unknown bool     // its port mapper cannot be reached, so its lock manager is not found
 }
 
 // mount mounts the peer's export.

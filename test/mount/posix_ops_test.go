@@ -83,7 +83,7 @@ func (r *posixRun) path(p string) string {
 	return r.dir + "/" + p
 }
 
-// expand writes {N} as N letters, {N/} as N bytes of components, and "" as nothing.
+// expand replaces {N} by N letters, {N/} by N bytes of components, and "" by nothing.
 func expand(p string) string {
 	for {
 		before, rest, ok := strings.Cut(p, "{")
@@ -259,7 +259,7 @@ func (r *posixRun) openUnlink(a []string) error {
 	})
 }
 
-// openRename gives an open file's name to another.
+// openRename renames a file over an open one, then uses the open one.
 func (r *posixRun) openRename(a []string) error {
 	return r.with(a[1], unix.O_RDWR, func(fd int) error {
 		if err := unix.Rename(r.path(a[0]), r.path(a[1])); err != nil {

@@ -28,7 +28,7 @@ func TestPosix(t *testing.T) {
 	})
 }
 
-// cases returns the number that a worker ended with.
+// cases returns the number of cases in a worker's output.
 func cases(out string) (n int) {
 	for line := range strings.Lines(out) {
 		if _, err := fmt.Sscanf(line, "%d cases", &n); err == nil {
@@ -111,7 +111,7 @@ func TestTwoUsers(t *testing.T) {
 		as(userID, []uint32{groupID}, "group", 0)
 		as(otherID, nil, "group", 1)
 		as(otherID, []uint32{1, 2, groupID}, "group", 0)
-		as(userID, nil, "private", 0) // the cache has kept them apart
+		as(userID, nil, "private", 0) // again: the cache has kept the users apart
 		as(otherID, nil, "private", 1)
 	})
 }

@@ -96,7 +96,7 @@ func TestServersKilledInTurn(t *testing.T) {
 					t.Fatal("the mount uses a server that is none")
 				}
 				twins[now].end(os.Kill)
-				for inUse(t, twins, proto, dir) != 1-now { // some lines of before are not read yet
+				for inUse(t, twins, proto, dir) != 1-now { // some earlier lines are not read yet
 					w.progress(t, 1)
 				}
 				w.progress(t, 5)

@@ -105,8 +105,8 @@ type severalBed struct {
 	protos   [2]string
 	export   string
 	provider string
-	// the server is killed at times, and started again; then without locks, which wait for its
-	// period of grace
+	// the server is killed at times, and started again; schedules then have no locks, which would
+	// wait for the grace period
 	restarts bool
 }
 
@@ -156,7 +156,7 @@ func (b severalBed) world(t *testing.T, lookups string) *several.World {
 	return w.World
 }
 
-// TestSeveral: two mounts, a process on the server and commands see of each other as much as NFS
+// TestSeveral: two mounts, a process on the server and commands see each other's changes as NFS
 // promises, in every order of their steps. A full run has 1,000,000 steps.
 func TestSeveral(t *testing.T) {
 	needMounts(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// sidesMounts mounts file systems below two exports: one with crossmnt, where one is mounted in
-// another one, and one without. $base is the exports' directory. Each mount point has a file named
-// under, which its mount covers.
+// sidesMounts mounts file systems below two exports. Below cross, which has crossmnt, a second one
+// is mounted inside the first; plain has one. $base is the exports' directory. Each mount point has
+// a file named under, which its mount covers.
 const sidesMounts = mountedSmall + `cd "$base" && mkdir cross cross/in cross/later plain plain/in && chmod 777 cross plain && touch cross/in/under cross/later/under plain/in/under cross/file
 mounted cross/in && mkdir cross/in/deep && touch cross/in/deep/under && mounted cross/in/deep && mounted plain/in
 touch cross/in/mounted cross/in/deep/deepest plain/in/mounted`
@@ -205,7 +205,7 @@ var crossQuestions = []question{
 		where := nfs3.DirOpArgs{Dir: root, Name: []byte("in")}
 		var dir nfs3.RmdirRes
 		var name nfs3.RemoveRes
-		// is never theirs, so that JUKEBOX is an answer, too, and not waited out
+		// never set by a reply, so that JUKEBOX is an answer here, and the call is not repeated
 		var done nfs3.Status
 		if err := s.c.Do(s.ctx, nfs3.ProcRmdir, &where, &dir, &done, nil, 0); err != nil {
 			return verdict(err)

@@ -59,7 +59,7 @@ func (s *sides) as(uid uint32) *nfsclient.Client {
 	return s.c.As(transport.Cred{Flavor: oncrpc.FlavorSys, Machine: "sides", UID: uid, GID: uid})
 }
 
-// verdict returns a call's result, in the server's word.
+// verdict returns a call's result: OK, the name of the server's status, or another error's text.
 func verdict(err error) string {
 	var status *nfsclient.StatusError
 	var mount *nfsclient.MountError
@@ -213,7 +213,7 @@ func namedUser(uid uint32, perm uint16) posixacl.ACL {
 		{Tag: posixacl.GroupObj, ID: posixacl.NoID}, {Tag: posixacl.Mask, Perm: perm, ID: posixacl.NoID}, {Tag: posixacl.Other, ID: posixacl.NoID}}
 }
 
-// withACL returns a function that asks about a new file with such an ACL.
+// withACL returns a function that makes a file by aclFile, and asks about it.
 func withACL(ask func(s *sides, fh nfs3.FH) string) func(*sides) string {
 	return func(s *sides) string {
 		fh, err := s.aclFile("acl")

@@ -49,7 +49,7 @@ const (
 type subject struct {
 	name   string // its column in testdata/sides.txt
 	also   string // another name, for the answers of this version alone
-	peer          // how it is reached; by runs programs where it can be
+	peer          // how clients reach it; by is the command prefix inside its network
 	port   string // of NFS
 	mnt    string // of MOUNT
 	base   string // the exports' directory, where it runs
@@ -234,8 +234,8 @@ func confine(t *testing.T, text, ready string, args ...string) *confined {
 	return c
 }
 
-// killConfined ends the processes that unshare has started, and so itself. Its --kill-child fails
-// for programs that change their user: the kernel then forgets whose death must end them (prctl(2),
+// killConfined kills the processes that unshare has started, then unshare. Its --kill-child fails
+// for programs that change their user: the kernel then clears their parent-death signal (prctl(2),
 // PR_SET_PDEATHSIG).
 func killConfined(unshare *exec.Cmd) {
 	pid := strconv.Itoa(unshare.Process.Pid)

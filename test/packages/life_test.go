@@ -304,7 +304,7 @@ func (m *system) upgrade() {
 	if !maps.Equal(m.key(), key) || m.keepsKey && len(key) == 0 {
 		m.t.Errorf("the state of the server is not what it was")
 	}
-	// The file that was open, by the handle that the older server gave.
+	// Write to the file that was open, by its handle from the older server.
 	if _, err := f.WriteString("after"); err != nil {
 		m.t.Errorf("WriteString: %v", err)
 	}

@@ -117,7 +117,7 @@ func (m *manager) calls() []string {
 	return list
 }
 
-// setting returns the value of a line of the installed unit of a type.
+// setting returns the values of a setting in the installed unit whose suffix is unit.
 func (m *manager) setting(unit, name string) (values []string) {
 	m.t.Helper()
 	unit = m.name + "." + unit

@@ -3,10 +3,11 @@
 //
 //	rerun [FLAGS OF GO TEST] -- PACKAGE…
 //
-// Each failed test is run alone up to five more times. If it passes each time, the status is 0, and
-// a line "FLAKY name" with the first failure goes to standard output and, if NFSRDMA_FLAKY names a
-// file, to that file. The next change must fix such a test before anything else. A race, a panic,
-// lost data or a wrong byte is never run again, and neither is a package that does not build.
+// Each failed test is run alone up to five more times. If it passes each time, the status is 0. A
+// line "FLAKY name" with the first failure then goes to standard output. If NFSRDMA_FLAKY names a
+// file, the line also goes there. The next change must fix such a test before anything else. A
+// race, a panic, lost data or a wrong byte is never run again, and neither is a package that does
+// not build.
 package main
 
 import (

@@ -63,8 +63,8 @@ func (m *model) apply(s Step, o Outcome) (want string) {
 }
 
 // lose marks all of an actor's open files of an inode as lost. A mount without an error on the
-// other files trusts its cache. The mount's unwritten data may be lost too, for which the actor
-// gets the error.
+// other files trusts its cache. The mount may lose unwritten data too; then the actor gets an
+// error.
 func (m *model) lose(f *opened) {
 	if f.ino.dirty == f.actor {
 		f.ino.dirty, f.ino.torn = -1, true

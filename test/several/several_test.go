@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// local returns a world of processes that are local to the model.
+// local returns a world of processes in one local directory.
 func local(t *testing.T, n int) *World {
 	t.Helper()
 	root, w := t.TempDir(), NewWorld("local")

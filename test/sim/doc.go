@@ -27,7 +27,7 @@
 //     and wherever the server stalled; synced data survives a server that loses the rest.
 //   - At the end no goroutine is left and the budgets are complete.
 //
-// The seeds run in child processes with one processor each, from a build in which other goroutines
-// may run wherever a lock has been released (overlay_test.go), so the run depends only on the seed.
-// A failing seed prints the command that repeats it.
+// The seeds run in child processes with one processor each, so a run depends only on its seed. In
+// their build other goroutines may run wherever a lock has been released (overlay_test.go). A
+// failing seed prints the command that repeats it.
 package sim

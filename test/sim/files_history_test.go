@@ -84,9 +84,9 @@ func (h *history) crash() {
 	h.crashes = append(h.crashes, h.tick())
 }
 
-// read compares a block with the history, from an operation that began at clock value begun. Older
-// data MUST NOT appear once newer data has been acknowledged, unless a crash may have undone the
-// newer write.
+// read compares a block with the history. The block is from a read that began at clock value begun.
+// Older data MUST NOT appear once newer data has been acknowledged, unless a crash may have undone
+// the newer write.
 func (h *history) read(block int, data []byte, begun int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Events that happen once in a direction's life, when a number of bytes have arrived.
+// Events in a direction. A direction has at most one, when a chosen number of bytes have arrived.
 const (
 	eventNone = iota
 	eventStall

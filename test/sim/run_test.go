@@ -299,7 +299,7 @@ func (w *world) probe(side int, h *host) {
 	if n := svc.release(); n != window-before && !broken {
 		w.fail("%c has %d calls under way at once, %d from before; its window is %d", 'A'+side, n, before, window)
 	}
-	for more := true; more; { // those that had to wait for a credit
+	for more := true; more; { // then answer the calls that had to wait for a credit
 		time.Sleep(time.Minute)
 		more = svc.release() > 0
 	}

@@ -99,7 +99,7 @@ func count(t *testing.T) int {
 // children runs blocks of seeds, as many at a time as there are processors.
 func children(t *testing.T, name string) {
 	n := count(t)
-	program(t) // before many ask for it
+	program(t) // built once, before the children need it
 	blocks := make(chan uint64, n/block+1)
 	for at := 0; at < n; at += block {
 		blocks <- *flagFirst + uint64(at)

@@ -118,7 +118,7 @@ func (p *peer) listen(all *sync.WaitGroup) {
 	all.Go(func() { <-p.drained; cancel() })
 }
 
-// post posts the script in its batches. A request that finds the queue full is posted again.
+// post posts the script in its batches. A batch that finds the queue full is posted again.
 func (p *peer) post() {
 	at := 0
 	for i, n := range p.batches {
@@ -388,7 +388,7 @@ func (p *peer) compare(from *peer) {
 	whole := !p.w.eventful()
 	check := func(b []byte, spare int) {
 		want := make([]byte, len(b))
-		could := make([]bool, len(b)) // bytes that are right though nothing has come
+		could := make([]bool, len(b)) // can differ from want, if their Write has not come
 		for _, x := range from.script {
 			if x.wr.Op == rnic.OpWrite && x.spare == spare && x.at+len(x.data) <= len(b) {
 				copy(want[x.at:], x.data)

@@ -80,7 +80,7 @@ func (v *verbsWire) first(side int, seg *segment) error {
 	if was || v.w.rtr == 0 {
 		return nil
 	}
-	if v.w.rtr&iwarp.RTRWrite != 0 { // B takes the cheapest for its part
+	if v.w.rtr&iwarp.RTRWrite != 0 { // B chooses the cheapest RTR that A offers
 		if seg.op != rdmap.OpWrite || len(seg.data) > 0 {
 			return fmt.Errorf("%v of %d bytes where a Write is the RTR", seg.op, len(seg.data))
 		}

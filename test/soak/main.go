@@ -1,5 +1,5 @@
-// Command soak runs a server under a mixed load for a while, compares all copied files by hash, and
-// checks that the server releases its resources when the load is over.
+// Command soak runs a server under a mixed load for a while, and compares all copied files by hash.
+// After the load it checks that the server releases its resources.
 package main
 
 import (

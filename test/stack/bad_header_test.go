@@ -43,9 +43,9 @@ func TestTruncatedHeader(t *testing.T) {
 // interesting has values at the edges of arithmetic.
 var interesting = []uint32{0, 1, 2, 3, 5, 0x80, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 1}
 
-// TestReplacedWords: each word is replaced in two headers: of a WRITE with a Read chunk and a Reply
-// chunk, and of a READ with a Write chunk. The connection then serves on, or it ends, and no other
-// client is harmed.
+// TestReplacedWords: in two headers each word after the XID is replaced. A WRITE has a Read chunk
+// and a Reply chunk; a READ has a Write chunk. The connection then serves on, or it ends, and no
+// other client is harmed.
 func TestReplacedWords(t *testing.T) {
 	s, works := attacked(t)
 	c := &victim{t: t, s: s}
@@ -121,7 +121,7 @@ func (c *victim) try(xid uint32, msg []byte) {
 	p.Message(peer.Inline(null, peer.NFS(null, nfs3.ProcNull, nil)))
 	for {
 		got, err := p.Next()
-		if err != nil { // ours or theirs: a Read or Write of memory that is not there ends it
+		if err != nil { // from either end, for example after a Read or Write of missing memory
 			p.C.Close()
 			c.p = nil
 			return

@@ -143,7 +143,7 @@ func TestBadMidStream(t *testing.T) {
 	works()
 }
 
-// TestCutMidStream: a stream that ends inside an FPDU just ends; a bad CRC is reported.
+// TestCutMidStream: a stream that ends inside an FPDU gets no Terminate. A bad CRC gets one.
 func TestCutMidStream(t *testing.T) {
 	s, works := attacked(t)
 	xid := peer.XID()

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// maxTarget is the longest target tried, and pathMax the longest possible.
+// maxTarget is the longest target tried, and pathMax the longest one that is accepted, in bytes.
 const (
 	maxTarget = 4096
 	pathMax   = 4095

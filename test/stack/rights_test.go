@@ -86,8 +86,8 @@ func checkACLs(t *testing.T, dir string, as map[int]*nfsclient.FS) {
 	} {
 		path := filepath.Join(dir, name)
 		must.Succeed(t, os.WriteFile(path, []byte("content"), c.mode))
-		// The group is that of 1000: the mask that chmod and stat show as its permissions gives it
-		// nothing.
+		// 1000 is in the file's group. chmod and stat show the ACL's mask as the group's
+		// permissions, but the mask gives the group no right.
 		must.Succeed(t, os.Chown(path, 3000, 1000))
 		runTool(t, "setfacl", "-m", c.acl, path)
 		for uid, f := range as {

@@ -79,7 +79,7 @@ func parseFPDU(b []byte) (f fpdu, n int) {
 	return f, padded + 4
 }
 
-// opcode of RDMAP (RFC 5040 section 4.3).
+// opcode is the opcode of an RDMAP message (RFC 5040 section 4.3).
 type opcode byte
 
 const (

@@ -26,7 +26,7 @@ type text struct{ data []byte }
 func (t *text) EncodeXDR(e *xdr.Encoder) { e.Item(t.data) }
 func (t *text) DecodeXDR(d *xdr.Decoder) { t.data = d.Item(limit) }
 
-// upper is the procedure, on the server.
+// upper implements the procedure, on the server.
 func upper(c *transport.Call) error {
 	var t text
 	t.DecodeXDR(c.Args)

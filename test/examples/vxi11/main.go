@@ -48,8 +48,8 @@ func ask(ctx context.Context, host, question string) (string, error) {
 	return string(answer), err
 }
 
-// emulate serves an instrument at an address ("host:0") until it is interrupted. The port mapper,
-// if this user may change it, knows the port.
+// emulate serves an instrument at an address ("host:0") until it is interrupted. It registers the
+// port with the port mapper if this user is allowed to.
 func emulate(addr string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -65,8 +65,8 @@ const (
 )
 
 // flow opens a connection in the capture with a three-way handshake. Each client has an address of
-// its own there: tshark takes a second connection between the same ports for the first one, sent
-// again, and parses nothing of it.
+// its own there. Otherwise tshark treats a second connection between the same ports as a repetition
+// of the first, and does not parse it.
 func (c *Capture) flow(client, server int) *flow {
 	f := &flow{c: c, port: [2]int{ToServer: server, ToClient: client}, seq: [2]uint32{1000, 2000}}
 	f.addr[ToServer] = [4]byte{127, 0, 0, 1}
