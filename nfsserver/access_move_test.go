@@ -1,4 +1,4 @@
-// Permissions that depend on two objects.
+// Permissions that depend on two directories.
 
 package nfsserver_test
 
@@ -8,12 +8,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// Moving a directory to another one changes its "..", and needs write permission on it. A rename in
-// place, and the move of a file, do not.
+// Moving a directory to another directory changes its "..", so it needs write permission on the
+// moved one. A rename in place, and the move of a file, do not.
 func TestMoveOfDirectory(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		a, b := c.dir(c.root, "a", 0o777), c.dir(c.root, "b", 0o777)
-		c.dir(a, "d", 0o755) // owned by the superuser
+		c.dir(a, "d", 0o755) // root owns it
 		c.file(a, "f", 0o644)
 		u := h.dial(user)
 		u.want("RENAME in its place", u.rename(a, "d", a, "e").Status, nfs3.OK)

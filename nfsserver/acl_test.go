@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry is a nfsacl3.Entry, written short.
+// An entry is a short form of nfsacl3.Entry.
 type entry struct{ tag, id, perm uint32 }
 
 type entries []entry
@@ -59,7 +59,7 @@ func (c *client) setACL(fh nfs3.FH, lists nfsacl3.ACLs) (res nfsacl3.SetACLRes) 
 	return res
 }
 
-// setAccess sets the access ACL, which must work, and returns the mode that the reply shows.
+// setAccess sets the access ACL, fails the test if that fails, and returns the mode in the reply.
 func (c *client) setAccess(fh nfs3.FH, list ...nfsacl3.Entry) uint32 {
 	c.Helper()
 	res := c.setACL(fh, nfsacl3.ACLs{Mask: nfsacl3.MaskAccess, Access: list})
@@ -88,8 +88,8 @@ func (v *volume) wantFacl(name string, want ...string) {
 	}
 }
 
-// TestGetACL: setfacl's list includes owner and group in the reply; a file without a list has its
-// mode's.
+// TestGetACL: the reply has setfacl's list with the owner and the group. For a file without a list
+// it has a list made from the mode.
 func TestGetACL(t *testing.T) {
 	conformance.Proves(t, "R8267-019", "R8267-021")
 	v := newVolume(t)
@@ -98,7 +98,7 @@ func TestGetACL(t *testing.T) {
 	run(t, "setfacl", "-m", "u:2000:r,u:1999:rw,g:7:x", filepath.Join(v.dir, "file"))
 	run(t, "setfacl", "-d", "-m", "u:2000:rwx,g::r", filepath.Join(v.dir, "dir"))
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
-		// No mode permits reading to this user.
+		// the modes do not permit this user to read
 		c := dial(transport.Cred{Flavor: 1, UID: 1500, GID: 1500})
 		for _, w := range []struct {
 			name string
@@ -167,7 +167,7 @@ func TestSetACL(t *testing.T) {
 		if !refused.Attr.Present {
 			t.Error("no attributes beside the refusal")
 		}
-		// A list equal to a mode leaves no ACL.
+		// after a list that equals a mode, the file has no ACL
 		if mode := owner.setAccess(fh, entries{{uo, 0, 6}, {go_, 0, 4}, {ot, 0, 0}}.wire()...); mode != 0o640 {
 			t.Errorf("mode %o", mode)
 		}
@@ -177,19 +177,19 @@ func TestSetACL(t *testing.T) {
 		}
 		root := dial(root)
 		root.setAccess(fh, full...)
-		root.setAccess(fh) // removed, twice
+		root.setAccess(fh) // removes the ACL, also a second time
 		root.setAccess(fh)
 		v.wantFacl(name, "user::rw-", "group::rw-", "other::---")
 		dflt := nfsacl3.ACLs{Mask: bothACLs, Access: entries{{uo, 0, 6}, {go_, 0, 4}, {ot, 0, 0}}.wire(), Default: full}
 		owner.want("a default ACL of a file", owner.setACL(fh, dflt).Status, nfs3.ErrAcces)
-		v.wantFacl(name, "user::rw-", "group::rw-", "other::---") // unchanged
+		v.wantFacl(name, "user::rw-", "group::rw-", "other::---") // nothing has changed
 		dflt.Default = nil
 		owner.want("none of a file", owner.setACL(fh, dflt).Status, nfs3.OK)
 	})
 }
 
-// TestSetDefaultACL: new objects in a directory get its default ACL, whichever user set it; a list
-// outside the mask stays.
+// TestSetDefaultACL: new objects in a directory get its default ACL, whichever user has set it.
+// Entries that exceed the mask stay as set.
 func TestSetDefaultACL(t *testing.T) {
 	v := newVolume(t)
 	v.host.transports(func(t *testing.T, dial func(transport.Cred) *client) {
@@ -210,7 +210,7 @@ func TestSetDefaultACL(t *testing.T) {
 		u := dial(transport.Cred{Flavor: 1, UID: 2000, GID: 2000})
 		u.want("WRITE of who may by the inherited ACL", u.write(u.lookup(dir, "file").FH, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 
-		// Removed; the access ACL stays.
+		// The default ACL is removed, and the access ACL stays.
 		c.want("SETACL of no default", c.setACL(dir, nfsacl3.ACLs{Mask: nfsacl3.MaskDefault}).Status, nfs3.OK)
 		v.wantFacl(name, "user::rwx", "user:2000:r-x", "group::r-x", "mask::r-x", "other::--x")
 		c.file(dir, "later", 0o666)
@@ -218,7 +218,7 @@ func TestSetDefaultACL(t *testing.T) {
 	})
 }
 
-// TestInvalidACLs: invalid lists give NFS3ERR_INVAL, or do not decode; nothing changes.
+// TestInvalidACLs: invalid lists give NFS3ERR_INVAL, or cannot be decoded, and change nothing.
 func TestInvalidACLs(t *testing.T) {
 	v := newVolume(t)
 	fh := v.file("file", 0o640, 0, 0)
@@ -234,7 +234,7 @@ func TestInvalidACLs(t *testing.T) {
 			"a mask alone":    {{ma, 0, 7}},
 		} {
 			c.want(what, c.setACL(fh, nfsacl3.ACLs{Mask: nfsacl3.MaskAccess, Access: list.wire()}).Status, nfs3.ErrInval)
-			// A valid list beside it is not set either.
+			// a valid list in the same call is not set either
 			c.want(what, c.setACL(c.root, nfsacl3.ACLs{Mask: bothACLs, Access: good.wire(), Default: list.wire()}).Status, nfs3.ErrInval)
 		}
 		for what, list := range map[string]entries{
@@ -251,7 +251,7 @@ func TestInvalidACLs(t *testing.T) {
 				t.Errorf("%s: %v, %v", what, res.Status, err)
 			}
 		}
-		// An attacker's counts cause no large allocation.
+		// Counts that an attacker claims cause no large allocation.
 		err := c.acl(nfsacl3.ProcSetACL, hostile{fh, 1<<32 - 1}, &nfsacl3.SetACLRes{})
 		if err == nil || !strings.Contains(err.Error(), "GARBAGE_ARGS") {
 			t.Errorf("4 billion entries: %v", err)
@@ -262,7 +262,7 @@ func TestInvalidACLs(t *testing.T) {
 	v.wantFacl(".", "user::rwx", "group::rwx", "other::r-x")
 }
 
-// hostile encodes a SETACL with counts larger than its lists.
+// A hostile encodes a SETACL with counts larger than its lists.
 type hostile struct {
 	fh    nfs3.FH
 	count uint32
@@ -281,7 +281,7 @@ func TestLargestACLs(t *testing.T) {
 	conformance.Proves(t, "R8267-022")
 	needTools(t)
 	dir := t.TempDir()
-	run(t, "mount", "-t", "tmpfs", "none", dir) // tmpfs has no limit of its own
+	run(t, "mount", "-t", "tmpfs", "none", dir) // tmpfs itself does not limit ACLs
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: diskAt(t, dir)}}})
 	list := entries{{uo, 0, 7}}.wire()
@@ -299,8 +299,8 @@ func TestLargestACLs(t *testing.T) {
 	})
 }
 
-// TestACLRights: read-only exports refuse, squashed callers have their effective user's rights, and
-// no_acl and file systems without ACLs have no lists.
+// TestACLRights: read-only exports refuse to set ACLs, and squashed callers have the rights of
+// their effective user. With no_acl, and on file systems without ACLs, there are no lists.
 func TestACLRights(t *testing.T) {
 	needTools(t, "setfacl")
 	dir := t.TempDir()
@@ -343,7 +343,7 @@ func TestACLRights(t *testing.T) {
 	}
 }
 
-// TestFileSystemWithoutACLs: modes appear as ACLs, as with Linux's server, and none can be set.
+// TestFileSystemWithoutACLs: as on Linux's server, modes appear as ACLs, and no ACL can be set.
 func TestFileSystemWithoutACLs(t *testing.T) {
 	needTools(t)
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// The hot procedures allocate nothing.
+// The frequent procedures allocate nothing.
 
 package nfsserver_test
 
@@ -21,7 +21,7 @@ import (
 func TestAllocations(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		f, written := c.file(c.root, "f", 0o644), c.file(c.root, "written", 0o644)
-		time.Sleep(100 * time.Millisecond) // osfs caches nothing of a file that was just changed
+		time.Sleep(100 * time.Millisecond) // osfs caches nothing about a file that has just changed
 		procs := h.srv.Programs()[0].Procs
 		for proc, args := range map[uint32]xdr.Marshaler{
 			nfs3.ProcGetattr: &nfs3.GetattrArgs{FH: f},
@@ -49,7 +49,8 @@ func TestAllocations(t *testing.T) {
 	})
 }
 
-// TestRulesAllocateNothing: a connection's rights are cached, and its users known.
+// TestRulesAllocateNothing: calls allocate nothing when a connection's rights are cached and its
+// users are known.
 func TestRulesAllocateNothing(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 10.0.0.0/8 127.0.0.0/8(rw,insecure)\n/y *\n")})
 	e := xdr.NewEncoder(nil)
@@ -61,7 +62,7 @@ func TestRulesAllocateNothing(t *testing.T) {
 	users := uint32(0)
 	run := func() {
 		users++
-		call.Cred.UID = users % 2 * 1000 // callers are counted, too
+		call.Cred.UID = users % 2 * 1000 // several users, because users are counted too
 		call.Args.Reset(e.Bytes(), nil)
 		call.Res.Reset(buf)
 		if st := program.Authorize(&call); st != oncrpc.AuthOK {

@@ -1,4 +1,4 @@
-// The Auditor receives all changes of names and attributes, also refused ones, and nothing else.
+// An Auditor receives all changes of names and attributes, also refused ones, and no other calls.
 
 package nfsserver_test
 
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// auditLines is an Auditor that keeps the changes as text.
+// An auditLines is an Auditor that keeps the changes as text.
 type auditLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -151,8 +151,8 @@ func TestAuditorSeesEachChange(t *testing.T) {
 	}
 }
 
-// TestAuditorSeesStrangers: calls by strangers to an export, and with forged handles, are reported
-// without an effective user.
+// TestAuditorSeesStrangers: calls with forged handles, and calls by clients that an export does not
+// admit, are reported without an effective user.
 func TestAuditorSeesStrangers(t *testing.T) {
 	var told auditLines
 	h := serve(t, nfsserver.Options{Squash: remote, Auditor: &told, Exports: ruled(t, "/x 10.0.0.1\n/y *\n")})
@@ -165,12 +165,12 @@ func TestAuditorSeesStrangers(t *testing.T) {
 	}
 }
 
-// silent is an Auditor that does nothing.
+// A silent is an Auditor that does nothing.
 type silent struct{}
 
 func (silent) Change(*nfsserver.Change) {}
 
-// TestAuditorAllocatesNothing: a refused SETATTR allocates as much with an Auditor as without.
+// TestAuditorAllocatesNothing: a refused SETATTR allocates no more with an Auditor than without.
 func TestAuditorAllocatesNothing(t *testing.T) {
 	var n [2]float64
 	for i, a := range []nfsserver.Auditor{nil, silent{}} {

@@ -1,4 +1,4 @@
-// Nested exports, entered through the outer one or not.
+// Nested exports, entered through the outer export or not.
 
 package nfsserver_test
 
@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestExportsInside: clients of an inner export on another file system enter it, with crossmnt on
-// the outer one or nohide. The inner export's rules hold there. A listing gives no handle of the
-// covered directory.
+// TestExportsInside: an inner export is on another file system. With crossmnt on the outer export,
+// or nohide on the inner one, its clients can enter it. The inner export's rules apply inside. A
+// listing gives no handle of the covered directory.
 func TestExportsInside(t *testing.T) {
 	for _, c := range []struct {
 		name, up, down string
@@ -29,7 +29,7 @@ func TestExportsInside(t *testing.T) {
 			cl := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv")
 			a := cl.dir(cl.root, "a", 0o777)
 			under := cl.dir(a, "in", 0o777)
-			// The same name in another directory.
+			// elsewhere has the same name in another directory
 			elsewhere := cl.dir(cl.dir(cl.root, "b", 0o777), "in", 0o777)
 			got := cl.lookup(a, "in")
 			inside := h.srv.RootHandle("/srv/a/in")
@@ -60,11 +60,11 @@ func TestExportsInside(t *testing.T) {
 	}
 }
 
-// An indexedFS has all names in memory, and a disk that is asked by Lookup.
+// An indexedFS has all names in memory; Lookup reads its disk.
 type indexedFS struct {
 	nfsserver.FS
 	slow  atomic.Bool
-	asked chan struct{} // Lookup has begun
+	asked chan struct{} // receives when Lookup has begun
 	goOn  chan struct{}
 }
 
@@ -89,8 +89,8 @@ func (f *indexedFS) Lookup(c nfsserver.Cred, r nfsserver.Ref, name string) (nfss
 	return f.FS.Lookup(c, r, name)
 }
 
-// TestNestedIsLookedForBusy: LOOKUP of a name in memory that a nested export has, too, asks the
-// disk whether it is that export's. Other calls of the connection do not wait for it.
+// TestNestedIsLookedForBusy: a name in memory is also the name of a nested export. LOOKUP asks the
+// disk whether the name leads to that export. Other calls on the connection do not wait for it.
 func TestNestedIsLookedForBusy(t *testing.T) {
 	list := ruled(t, "/srv *(insecure,rw)\n/srv/a/in 127.0.0.1(insecure,ro,nohide)\n")
 	fs := &indexedFS{FS: list[0].FS, asked: make(chan struct{}, 100), goOn: make(chan struct{}, 100)}
@@ -102,7 +102,7 @@ func TestNestedIsLookedForBusy(t *testing.T) {
 	c.dir(b, "in", 0o777)
 	c.getattr(b)
 	fs.slow.Store(true)
-	least := time.Hour // without a follower two milliseconds, by the clock
+	least := time.Hour // the shortest wait; without a follower at least 2 ms
 	for range 30 {
 		done := make(chan struct{})
 		go func() {

@@ -1,4 +1,4 @@
-// Access to the package's internals for external tests.
+// Access for external tests to the package's internals.
 
 package nfsserver
 
@@ -26,7 +26,7 @@ func (s *Server) RootHandle(name string) nfs3.FH {
 	return s.fh(x, &x.root)
 }
 
-// StrongEnough makes the security check of NFS calls.
+// StrongEnough runs the security check of NFS calls.
 func (s *Server) StrongEnough(c *transport.Call, atMount bool) bool {
 	return s.strongEnough(c, atMount)
 }

@@ -16,10 +16,10 @@ import (
 	"testing"
 )
 
-// plainFS has only FS's methods.
+// A plainFS has only the methods of FS.
 type plainFS struct{ FS }
 
-// ableFS has every optional interface.
+// An ableFS has every optional interface.
 type ableFS struct {
 	FS
 	NonBlocker
@@ -44,8 +44,8 @@ func TestOptionalOfAbleFS(t *testing.T) {
 	}
 }
 
-// TestOptionalHasEachInterface: an interface whose comment begins with "A Name is an FS" is a field
-// of optional, and in the table for authors of an FS.
+// TestOptionalHasEachInterface: some interfaces have a comment that begins with "A Name is an FS".
+// Each is a field of optional, and is in the table for authors of an FS.
 func TestOptionalHasEachInterface(t *testing.T) {
 	page, err := os.ReadFile("../docs/library.md")
 	if err != nil {
@@ -101,7 +101,7 @@ func optionalInterfaces(t *testing.T) map[string]bool {
 	return found
 }
 
-// TestOnlyOptionalOfAsserts: no other code asserts an FS's type.
+// TestOnlyOptionalOfAsserts: only optionalOf asserts an FS's type.
 func TestOnlyOptionalOfAsserts(t *testing.T) {
 	optional := optionalInterfaces(t)
 	for _, name := range sources(t, ".", true) {
@@ -137,7 +137,8 @@ func assertedTypes(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// nameHere returns the name of this package's type as it and other packages write it, or "".
+// nameHere returns the name of a type in this package, as this package or others write it, or ""
+// for other types.
 func nameHere(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -150,7 +151,8 @@ func nameHere(e ast.Expr) string {
 	return ""
 }
 
-// sources returns the Go files in a directory, except tests, and with deep also below it.
+// sources returns the Go files in a directory, except tests. With deep it includes the directories
+// below.
 func sources(t *testing.T, dir string, deep bool) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

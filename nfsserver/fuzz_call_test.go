@@ -1,4 +1,4 @@
-// The calls that FuzzServer's clients send, and the replies they require.
+// The calls that the clients in FuzzServer send, and the replies that they require.
 
 package nfsserver_test
 
@@ -15,13 +15,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// A line is one connection of a client.
+// A line is a connection of one client.
 type line interface {
 	raw(b []byte)           // sends bytes
 	call(m *fuzzCall)       // sends a call
-	reply() *chunks.Message // takes the oldest reply; nil: none
+	reply() *chunks.Message // returns the oldest reply; nil: none
 	close()
-	lost() bool // the server has closed it, or may be out of step
+	lost() bool // the server has closed the connection, or may be out of step
 }
 
 // fuzzACL is the first number of NFSACL's procedures in a script.
@@ -33,10 +33,10 @@ type fuzzCall struct {
 	xid   uint32
 	proc  uint32
 	msg   []byte
-	tail  int // bytes at the end that may become a Read chunk
+	tail  int // number of bytes at the end that may become a Read chunk
 }
 
-// step does one step of the script.
+// step runs one step of the script.
 func (h *fuzzHost) step(s *rnictest.Script) {
 	flags, proc := s.Byte(), uint32(s.Byte())
 	first, args := h.handle(s.Byte()), s.Take(s.Word())
@@ -97,7 +97,7 @@ func (h *fuzzHost) handle(i byte) nfs3.FH {
 	return fh
 }
 
-// check requires the reply.
+// check checks that the call has got its reply.
 func (h *fuzzHost) check(l line, c *fuzzCall) {
 	m := l.reply()
 	if m == nil {
@@ -121,7 +121,7 @@ func (h *fuzzHost) check(l line, c *fuzzCall) {
 	}
 }
 
-// results requires the procedure's results, and keeps handles.
+// results checks that the reply has the procedure's results, and keeps their handles.
 func (h *fuzzHost) results(c *fuzzCall, d *xdr.Decoder) {
 	var res xdr.Unmarshaler
 	if c.flags&fuzzMount != 0 {
@@ -214,7 +214,7 @@ func result(proc uint32) xdr.Unmarshaler {
 	return nil
 }
 
-// line returns the connection to use.
+// line returns the connection with number i, and opens it if necessary.
 func (h *fuzzHost) line(i byte) line {
 	if h.lines[i] != nil && !h.lines[i].lost() {
 		return h.lines[i]

@@ -1,4 +1,4 @@
-// The two connections of FuzzServer's clients: record marking, and RPC-over-RDMA.
+// The two kinds of connections in FuzzServer: record marking, and RPC-over-RDMA.
 
 package nfsserver_test
 
@@ -17,14 +17,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr"
 )
 
-// inbox holds a connection's received replies.
+// An inbox holds the replies that a connection has received.
 type inbox struct {
 	t *testing.T
 
 	mu      sync.Mutex
 	replies []*chunks.Message
 	ended   bool
-	muddled bool // raw bytes were sent: replies are unpredictable
+	muddled bool // raw bytes were sent, so replies are unpredictable
 }
 
 func (i *inbox) put(m *chunks.Message) {
@@ -97,7 +97,7 @@ func (l *tcpLine) call(c *fuzzCall) {
 
 func (l *tcpLine) close() { l.c.Close() }
 
-// Handles of the memory offered by an rdmaLine, by their last two bits.
+// Handles of the memory that an rdmaLine offers, by their last two bits.
 const (
 	memCall = iota
 	memItem
@@ -105,10 +105,10 @@ const (
 	memResult
 )
 
-// maxResult is the most result bytes that an rdmaLine accepts.
+// maxResult is the maximum of result bytes that an rdmaLine accepts.
 const maxResult = 64 << 10
 
-// An rdmaLine is a connection that follows the rules of RPC-over-RDMA, on raw messages.
+// An rdmaLine is a connection that obeys the rules of RPC-over-RDMA, and exchanges raw messages.
 type rdmaLine struct {
 	inbox
 	peer *rnictest.Peer
@@ -164,7 +164,7 @@ func (l *rdmaLine) raw(b []byte) {
 
 func (l *rdmaLine) close() { l.peer.Close() }
 
-// offer makes memory, and the segment for it.
+// offer makes memory, and returns the segment for it.
 func (l *rdmaLine) offer(c *fuzzCall, kind uint32, b []byte) chunks.Segment {
 	handle := c.xid<<2 | kind
 	l.memMu.Lock()
@@ -224,7 +224,7 @@ func (l *rdmaLine) hear(s *rnictest.Segment) error {
 	return nil
 }
 
-// message assembles a reply from the Send and earlier RDMA Writes.
+// message assembles a reply from the Send and the RDMA Writes before it.
 func (l *rdmaLine) message(msg []byte) error {
 	var h rpcrdma.Header
 	if err := h.Parse(msg); err != nil {
@@ -234,7 +234,7 @@ func (l *rdmaLine) message(msg []byte) error {
 	l.memMu.Lock()
 	defer l.memMu.Unlock()
 	switch h.Proc {
-	case rpcrdma.ProcError: // for chunks that do not fit
+	case rpcrdma.ProcError: // the server's error for chunks that do not fit
 		m.Stream = garbage(h.XID)
 	case rpcrdma.ProcNoMsg:
 		m.Stream = l.mem[h.Reply[0].Handle][:h.Reply[0].Length]

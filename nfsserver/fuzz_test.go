@@ -22,20 +22,20 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfsacl3"
 )
 
-// A step is: flags, procedure, handle, argument bytes, second handle, further argument bytes.
-// Arguments follow one handle in each procedure except NULL, and two in RENAME and LINK.
+// A step in a script is: flags, procedure, handle, argument bytes, second handle, further argument
+// bytes. Arguments follow one handle in each procedure except NULL, and two in RENAME and LINK.
 const (
-	fuzzRDMA      = 1 << iota // not TCP
-	fuzzMount                 // a call of MOUNT: no handles
+	fuzzRDMA      = 1 << iota // over RDMA instead of TCP
+	fuzzMount                 // a call of MOUNT, which has no handles
 	fuzzRaw                   // the bytes are a stream or a Send, not arguments
-	fuzzUser                  // not the superuser
-	fuzzAgain                 // the XID of the previous call
+	fuzzUser                  // as a user other than root
+	fuzzAgain                 // with the XID of the previous call
 	fuzzTail                  // RDMA: the last bytes come as a Read chunk
 	fuzzLongCall              // RDMA: the whole call comes as a Read chunk
-	fuzzLongReply             // RDMA: a Reply chunk is offered
+	fuzzLongReply             // RDMA: the client offers a Reply chunk
 )
 
-// Longer scripts add little and take time from others.
+// Longer scripts add little, and take time from others.
 const (
 	maxScript = 4096
 	maxSteps  = 24
@@ -46,7 +46,7 @@ const (
 func FuzzServer(f *testing.F) {
 	for _, s := range serverSeeds() {
 		f.Add(s)
-		for i := range s { // the same over RDMA
+		for i := range s { // repeats the script over RDMA
 			if s[i] == 0 {
 				over := bytes.Clone(s)
 				over[i] |= fuzzRDMA
@@ -71,13 +71,13 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// A call in a script.
+// scripted returns a call as bytes of a script.
 func scripted(flags byte, proc uint32, handle byte, args xdr.Marshaler, more ...byte) []byte {
 	b := encoded(args)
 	return append(append([]byte{flags, byte(proc), handle, byte(len(b) >> 8), byte(len(b))}, b...), more...)
 }
 
-// noHandle encodes arguments without their leading handle.
+// A noHandle encodes arguments without their leading handle.
 type noHandle struct{ m xdr.Marshaler }
 
 func (n noHandle) EncodeXDR(e *xdr.Encoder) { e.Raw(encoded(n.m)[4:]) }
@@ -86,7 +86,7 @@ func encoded(m xdr.Marshaler) (out []byte) {
 	e := xdr.NewEncoder(nil)
 	m.EncodeXDR(e)
 	at := 0
-	for _, it := range e.Items() { // back in place
+	for _, it := range e.Items() { // puts the items back in their places
 		out = append(append(out, e.Bytes()[at:it.Off]...), it.Data...)
 		out = append(out, make([]byte, xdr.Pad(len(it.Data)))...)
 		at = it.Off
@@ -138,12 +138,12 @@ func serverSeeds() (seeds [][]byte) {
 	return seeds
 }
 
-// raw is bytes, unchanged.
+// A raw encodes as its bytes, unchanged.
 type raw []byte
 
 func (r raw) EncodeXDR(e *xdr.Encoder) {
 	if r == nil {
-		r = make(raw, 4) // removed by noHandle
+		r = make(raw, 4) // stands for the handle, which noHandle removes
 	}
 	e.Raw(r)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/vmware/go-nfs-client/nfs/rpc"
 )
 
-// TestGoNFSClient uses all operations of go-nfs-client.
+// TestGoNFSClient uses all operations that go-nfs-client has.
 func TestGoNFSClient(t *testing.T) {
 	if !machine.Apart(t) {
 		return
@@ -74,11 +74,11 @@ func useGoNFS(t *testing.T, target *gonfs.Target) {
 	}
 }
 
-// portmapHost is the server's address for go-nfs-client, which always queries a portmapper at port
+// portmapHost is the server's address for go-nfs-client, which always queries a port mapper at port
 // 111 there.
 const portmapHost = "127.0.0.1"
 
-// portmapper answers GETPORT (RFC 1833 §3.2) with one port for all programs.
+// portmapper returns a program that answers GETPORT (RFC 1833 §3.2) with one port for all programs.
 func portmapper(port int) *transport.Program {
 	getport := func(c *transport.Call) error {
 		for range 4 {

@@ -1,5 +1,5 @@
-// Handles of a file system served by several servers: valid at each of them, and sealed only with
-// its own key.
+// Handles of a file system that several servers serve: valid at each server, and sealed only with
+// the file system's key.
 
 package nfsserver_test
 
@@ -24,7 +24,8 @@ func (k *keyed) Info() nfsserver.Info {
 }
 
 // TestHandlesOfSharedFileSystem: two servers with different keys accept each other's handles of the
-// shared file system, and of no other. A server's key does not make valid handles of it.
+// shared file system, and no other handles. A handle of it that is made with a server's own key is
+// invalid.
 func TestHandlesOfSharedFileSystem(t *testing.T) {
 	shared, own := memory(t), [nfsserver.KeySize]byte{9}
 	start := func(key byte, of [nfsserver.KeySize]byte) (*client, *client) {
@@ -43,14 +44,15 @@ func TestHandlesOfSharedFileSystem(t *testing.T) {
 	b.want("a handle of another export", b.getattr(aHere.root).Status, nfs3.ErrBadHandle)
 	b.want("RENAME between exports", b.rename(b.root, "g", bHere.root, "g").Status, nfs3.ErrXDev)
 	b.want("RENAME to the other server's export", b.rename(b.root, "g", aHere.root, "g").Status, nfs3.ErrBadHandle)
-	// A server with the same key and a volume with another: its handles are invalid for the volume.
+	// Another server has the same key of its own, and a volume with another key. Its handles are
+	// invalid for this volume.
 	aHere.want("a handle by its key, of another tree", aHere.getattr(otherHere.root).Status, nfs3.ErrStale)
 	zero, _ := start(1, [nfsserver.KeySize]byte{})
 	a.want("a handle of the volume by a server's key", a.getattr(zero.root).Status, nfs3.ErrBadHandle)
 }
 
-// TestKeyOfLateFileSystem: until a file system is open its key is unknown. Clients then retry,
-// instead of getting BADHANDLE.
+// TestKeyOfLateFileSystem: until a file system is open, its key is unknown. Meanwhile clients
+// retry, and do not get BADHANDLE.
 func TestKeyOfLateFileSystem(t *testing.T) {
 	tree := memfs.New(memfs.Options{Mode: 0o777})
 	first := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/vol", FS: &keyed{tree, [nfsserver.KeySize]byte{9}}}}})

@@ -1,4 +1,4 @@
-// A server in this process and its client, for the tests of the procedures.
+// A server in this process and its client, for tests of procedures.
 
 package nfsserver_test
 
@@ -18,13 +18,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// root is the superuser, user is an ordinary one.
+// root is the superuser, and user an ordinary user.
 var (
 	root = transport.Cred{Flavor: 1, Machine: "test"}
 	user = transport.Cred{Flavor: 1, Machine: "test", UID: 1000, GID: 1000, GIDs: []uint32{100, 200}}
 )
 
-// believeAll trusts all callers, also local ones and root.
+// believeAll accepts the users that callers claim, also those of local callers and root.
 var believeAll = nfsserver.Squash{NoRootSquash: true, TrustLocal: true}
 
 // A host is a running Server.
@@ -34,7 +34,7 @@ type host struct {
 	svc *nfsserver.Service
 }
 
-// serve starts a Server; it ends with the test.
+// serve starts a Server, which ends with the test.
 func serve(t *testing.T, o nfsserver.Options) *host {
 	t.Helper()
 	srv, err := nfsserver.New(o)
@@ -85,7 +85,7 @@ type client struct {
 	root nfs3.FH
 }
 
-// dial connects as cred over TCP.
+// dial connects over TCP with the credential cred.
 func (h *host) dial(cred transport.Cred) *client {
 	h.Helper()
 	rpc, err := transport.DialTCP(context.Background(), h.svc.TCPAddr.String(), transport.ClientConfig{Cred: cred})
@@ -96,7 +96,7 @@ func (h *host) dial(cred transport.Cred) *client {
 	return &client{T: h.T, rpc: rpc}
 }
 
-// dialRDMA connects as cred over RDMA.
+// dialRDMA connects over RDMA with the credential cred.
 func (h *host) dialRDMA(cred transport.Cred) *client {
 	h.Helper()
 	rpc, err := transport.DialRDMA(context.Background(), iwarp.Open(rnic.DeviceConfig{}), h.svc.RDMAAddr.String(), transport.ClientConfig{Cred: cred})
@@ -107,7 +107,7 @@ func (h *host) dialRDMA(cred transport.Cred) *client {
 	return &client{T: h.T, rpc: rpc}
 }
 
-// mount sets the client's root.
+// mount mounts path, and makes its root the client's root.
 func (c *client) mount(path string) *client {
 	c.Helper()
 	var res mount3.MntRes
@@ -123,7 +123,7 @@ func (c *client) mount(path string) *client {
 	return c
 }
 
-// void has no arguments and no results.
+// A void has no arguments and no results.
 type void struct{}
 
 func (void) EncodeXDR(*xdr.Encoder) {}
@@ -137,7 +137,7 @@ func (c *client) mountCall(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler)
 	}
 }
 
-// call makes an NFS call that must be answered.
+// call makes an NFS call, and fails the test unless it is answered.
 func (c *client) call(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) {
 	c.Helper()
 	if err := c.try(proc, args, res); err != nil {
@@ -155,7 +155,7 @@ func (c *client) try(proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error
 	return c.rpc.Call(context.Background(), &p, args, res, nil, extra)
 }
 
-// want fails the test if a status differs.
+// want fails the test unless got is want.
 func (c *client) want(what string, got, want nfs3.Status) {
 	c.Helper()
 	if got != want {
@@ -167,7 +167,7 @@ func where(dir nfs3.FH, name string) nfs3.DirOpArgs {
 	return nfs3.DirOpArgs{Dir: dir, Name: []byte(name)}
 }
 
-// The procedures, each with its results.
+// The next methods each call one procedure, and return its results.
 
 func (c *client) getattr(fh nfs3.FH) (res nfs3.GetattrRes) {
 	c.Helper()
@@ -175,7 +175,7 @@ func (c *client) getattr(fh nfs3.FH) (res nfs3.GetattrRes) {
 	return res
 }
 
-// attr is getattr, but must succeed.
+// attr is like getattr, and fails the test if the status is an error.
 func (c *client) attr(fh nfs3.FH) nfs3.Fattr {
 	c.Helper()
 	res := c.getattr(fh)
@@ -212,7 +212,7 @@ func (c *client) read(fh nfs3.FH, off uint64, n uint32) (res nfs3.ReadRes, data 
 	return res, keep.data
 }
 
-// readRes copies the data before the message is freed.
+// A readRes copies the data before the message is freed.
 type readRes struct {
 	*nfs3.ReadRes
 	data string
@@ -241,7 +241,7 @@ func (c *client) create(dir nfs3.FH, name string, mode nfs3.CreateMode, s nfs3.S
 	return res
 }
 
-// file creates a missing file.
+// file creates a file that must not exist yet, and returns its handle.
 func (c *client) file(dir nfs3.FH, name string, mode uint32) nfs3.FH {
 	c.Helper()
 	res := c.create(dir, name, nfs3.Guarded, nfs3.Sattr{SetMode: true, Mode: mode}, nfs3.Verf{})
@@ -255,7 +255,7 @@ func (c *client) mkdir(dir nfs3.FH, name string, mode uint32) (res nfs3.MkdirRes
 	return res
 }
 
-// dir creates a missing directory.
+// dir creates a directory that must not exist yet, and returns its handle.
 func (c *client) dir(dir nfs3.FH, name string, mode uint32) nfs3.FH {
 	c.Helper()
 	res := c.mkdir(dir, name, mode)

@@ -1,4 +1,4 @@
-// Edges of trust: ports, and users' groups while the machine looks them up.
+// Trust at its limits: ports, and users' groups while the machine looks them up.
 
 package nfsserver
 
@@ -15,7 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// TestReservedPortEdge: 1023 is the last reserved port; without a port there is none.
+// TestReservedPortEdge: 1023 is the highest reserved port. An address without a port has no
+// reserved port.
 func TestReservedPortEdge(t *testing.T) {
 	s := &Server{squash: Squash{ReservedPort: true}}
 	for _, c := range []struct {
@@ -32,7 +33,7 @@ func TestReservedPortEdge(t *testing.T) {
 	}
 }
 
-// TestGroupsOfMachine: the machine's own database is asked.
+// TestGroupsOfMachine: groups come from the machine's own database.
 func TestGroupsOfMachine(t *testing.T) {
 	gid, gids, err := FileGroups(0)
 	if err != nil {
@@ -59,8 +60,8 @@ func TestGroupsOfUnknownUser(t *testing.T) {
 	}
 }
 
-// TestGroupsAreLookedUpOnce: one look-up serves all calls for a minute. After it one goroutine
-// looks them up again, while the old ones are used.
+// TestGroupsAreLookedUpOnce: one look-up serves all calls for a minute. After that minute one
+// goroutine looks up the groups again, while the old ones are still used.
 func TestGroupsAreLookedUpOnce(t *testing.T) {
 	lookups, answers := make(chan uint32), make(chan uint32)
 	table := groupTable{lookup: func(uid uint32) (uint32, []uint32, error) {
@@ -85,7 +86,7 @@ func TestGroupsAreLookedUpOnce(t *testing.T) {
 	table.users[7].renew = time.Now().Add(-time.Second)
 	table.mu.Unlock()
 	for range 3 {
-		if u := table.of(7); u == nil || u.gid != 70 { // does not wait
+		if u := table.of(7); u == nil || u.gid != 70 { // does not wait for the new look-up
 			t.Errorf("%+v", u)
 		}
 	}
@@ -96,13 +97,13 @@ func TestGroupsAreLookedUpOnce(t *testing.T) {
 	default:
 	}
 	answers <- 71
-	for table.of(7).gid != 71 { // the look-up is still storing it
+	for table.of(7).gid != 71 { // waits until the look-up has stored the new groups
 		runtime.Gosched()
 	}
 }
 
 // TestFailedLookupIsRepeated: a user gets the groups soon after the directory service answers
-// again, and there is not a query for each call.
+// again. Until then it is not queried for each call.
 func TestFailedLookupIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, down := 0, true
@@ -139,8 +140,8 @@ func TestFailedLookupIsRepeated(t *testing.T) {
 	})
 }
 
-// TestGroupsAreLookedUpAFewAtOnce: callers choose the users, so concurrent look-ups are bounded.
-// Others wait, and all get their result.
+// TestGroupsAreLookedUpAFewAtOnce: callers choose the users, so the number of concurrent look-ups
+// is bounded. Other look-ups wait, and all callers get their result.
 func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 3*groupsAtOnce + 1
@@ -174,8 +175,8 @@ func TestGroupsAreLookedUpAFewAtOnce(t *testing.T) {
 	})
 }
 
-// TestGroupsInTime: a hanging directory service costs the groups, not the call. It neither evicts
-// other users nor is queried without end.
+// TestGroupsInTime: if the directory service hangs, the call loses only its groups. The user evicts
+// no other users, and the service is not queried without end.
 func TestGroupsInTime(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)

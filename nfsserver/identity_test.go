@@ -1,4 +1,4 @@
-// Trust in callers, and effective users: squashing, and local processes of other users.
+// Trust in callers, and effective users: squashing, and local processes that belong to other users.
 
 package nfsserver_test
 
@@ -29,8 +29,8 @@ import (
 // groupOfSecret is the only group that may read the file "secret" in an export of serveSecret.
 const groupOfSecret = 4242
 
-// serveSecret serves /x, where all users may create files. owner overrides the kernel's socket
-// owner; nil: the kernel's.
+// serveSecret serves /x, where all users may create files. owner replaces the socket owner that the
+// kernel reports; nil: not replaced.
 func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp, rdma net.Addr) {
 	t.Helper()
 	tree := memfs.New(memfs.Options{Mode: 0o777})
@@ -70,13 +70,13 @@ func serveSecret(t *testing.T, q nfsserver.Squash, owner *transport.Owner) (tcp,
 	return svc.TCPAddr, svc.RDMAAddr
 }
 
-// at returns a port at a local address.
+// at returns the local address ip with the port in a.
 func at(ip string, a net.Addr) string {
 	return (&net.TCPAddr{IP: net.ParseIP(ip), Port: a.(*net.TCPAddr).Port}).String()
 }
 
-// actAs creates a file as cred. It returns the file's owner and whether it may read "secret" and
-// "wheel", or the refusal.
+// actAs creates a file as cred. It returns the file's owner, and whether cred may read "secret" and
+// "wheel", or the error.
 func actAs(rdma bool, addr string, cred transport.Cred) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -103,7 +103,7 @@ func actAs(rdma bool, addr string, cred transport.Cred) string {
 	return text
 }
 
-// makeFile is actAs on a connection.
+// makeFile does on a connection what actAs does.
 func makeFile(ctx context.Context, c *transport.Client) (string, error) {
 	p := transport.Proc{Prog: mount3.Program, Vers: mount3.Version, Proc: mount3.ProcMnt, Name: "MNT", MaxReply: 1000}
 	var m mount3.MntRes
@@ -145,7 +145,7 @@ func sys(uid, gid uint32, gids ...uint32) transport.Cred {
 	return transport.Cred{Flavor: 1, Machine: "m", UID: uid, GID: gid, GIDs: gids}
 }
 
-// TestSquash: the zero value removes user and group 0.
+// TestSquash: the zero value maps user and group 0 to others.
 func TestSquash(t *testing.T) {
 	keep := nfsserver.Squash{NoRootSquash: true}
 	for _, c := range []struct {
@@ -179,8 +179,8 @@ func TestSquash(t *testing.T) {
 
 const tooWeak = "rpc: credentials refused (AUTH_TOOWEAK)"
 
-// TestOwnersOfCallers: on this machine root speaks for others, all others for themselves with their
-// own groups, and unknown callers are refused.
+// TestOwnersOfCallers: on this machine root may claim any user. Other users act as themselves, with
+// their own groups, and unknown callers are refused.
 func TestOwnersOfCallers(t *testing.T) {
 	local := func(uid uint32) *transport.Owner { return &transport.Owner{Kind: transport.OwnerLocal, UID: uid} }
 	unknown := &transport.Owner{}
@@ -229,8 +229,8 @@ func TestOwnersOfCallers(t *testing.T) {
 	}
 }
 
-// TestReservedPortAskedFor: with ReservedPort, a caller unknown to the kernel needs a reserved port
-// over TCP.
+// TestReservedPortAskedFor: with ReservedPort, a caller whose socket the kernel does not know needs
+// a reserved port over TCP.
 func TestReservedPortAskedFor(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	rnictest.OwnNetwork(t)
@@ -270,10 +270,11 @@ func TestReservedPortAskedFor(t *testing.T) {
 	}
 }
 
-// actorEnv makes TestActor a client in a process of its own: "NETWORK ADDRESS UID GID...".
+// actorEnv makes TestActor run as a client in a separate process. Its value is "NETWORK ADDRESS UID
+// GID...".
 const actorEnv = "NFSRDMA_TEST_ACTOR"
 
-// TestActor is another user's process; by itself it tests nothing.
+// TestActor runs in another user's process; without actorEnv it tests nothing.
 func TestActor(t *testing.T) {
 	words := strings.Fields(os.Getenv(actorEnv))
 	if len(words) < 4 {
@@ -287,7 +288,7 @@ func TestActor(t *testing.T) {
 	os.Exit(0)
 }
 
-// actor runs a process of user uid that claims cred.
+// actor runs a process as user uid, which claims cred.
 func actor(t *testing.T, uid uint32, network, addr string, cred ...uint32) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestActor$")
@@ -301,7 +302,8 @@ func actor(t *testing.T, uid uint32, network, addr string, cred ...uint32) strin
 	return string(out)
 }
 
-// TestUsersOfThisMachine: real processes of several users, over every transport and family.
+// TestUsersOfThisMachine: processes of several users act as their own users, over every transport
+// and address family.
 func TestUsersOfThisMachine(t *testing.T) {
 	machine.NeedRoot(t, "runs processes of several users: needs root")
 	tcp, rdma := serveSecret(t, nfsserver.Squash{NoRootSquash: true}, nil)

@@ -1,4 +1,4 @@
-// READs that run on the receiving goroutine, and those that find out they would wait.
+// READs that run on the receiving goroutine, and READs that find out that they would wait.
 
 package nfsserver_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A hotFS has its files in memory, or reports that it has not.
+// A hotFS reports that its files are in memory, or that they are not.
 type hotFS struct {
 	nfsserver.FS
 	cold               atomic.Bool
@@ -44,8 +44,8 @@ func (f *hotFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uint64) 
 	return f.FS.ReadAt(c, r, p, off)
 }
 
-// TestReadsRunInline: a short READ of cached data runs inline, any other on a worker, with the same
-// results.
+// TestReadsRunInline: a short READ of cached data runs inline, and any other READ on a worker, with
+// the same results.
 func TestReadsRunInline(t *testing.T) {
 	fs := &hotFS{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: fs}}})

@@ -1,4 +1,4 @@
-// Units: MAC, handles, statuses, and a failing disk.
+// Tests of units: MAC, handles, statuses, and a failing disk.
 
 package nfsserver
 
@@ -14,7 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestSipHash: the authors' published vectors for key 00 01 … 0f and input 00 01 ….
+// TestSipHash: the MACs equal the vectors that the authors published for key 00 01 … 0f and input
+// 00 01 ….
 func TestSipHash(t *testing.T) {
 	var key [KeySize]byte
 	in := make([]byte, 16)
@@ -69,7 +70,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestTreeHandle: the bytes of a handle in a tree, and a Ref of each length.
+// TestTreeHandle: a handle in a tree has the expected bytes, for a Ref of each length.
 func TestTreeHandle(t *testing.T) {
 	k := newSipKey(&[KeySize]byte{1})
 	var h handle
@@ -142,7 +143,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestWireTime: the wire form covers the years 1970 to 2106. Times outside are clamped, and times
+// TestWireTime: the wire form covers the years 1970 to 2106. Times outside are clamped, and those
 // just inside are unchanged.
 func TestWireTime(t *testing.T) {
 	const last = 1<<32 - 1
@@ -191,7 +192,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// A usedFS says which files are in use.
+// A usedFS reports which files are in use.
 type usedFS struct {
 	NonBlocker
 	used bool
@@ -199,8 +200,8 @@ type usedFS struct {
 
 func (f usedFS) InUse(Ref) bool { return f.used }
 
-// TestShortWrites: a WRITE is short if it has few bytes, need not be stable, waits for no disk, and
-// is to a file in use on this machine.
+// TestShortWrites: a short WRITE has few bytes, need not be stable, and does not wait for a disk.
+// Its file is in use on this machine.
 func TestShortWrites(t *testing.T) {
 	for _, x := range []struct {
 		name        string

@@ -1,4 +1,4 @@
-// Isolation of exports: locks, write verifiers, names across exports.
+// Isolation of exports: locks, write verifiers, and names across exports.
 
 package nfsserver_test
 
@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A hungFS blocks in the methods below until it is released.
+// A hungFS blocks in the next methods until it is released.
 type hungFS struct {
 	nfsserver.FS
-	hang chan struct{} // closed: it answers
+	hang chan struct{} // calls wait until it is closed
 	once sync.Once
 	in   chan struct{} // receives an element for each blocked call
 }
@@ -42,8 +42,8 @@ func (h *hungFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr
 	return h.FS.Setattr(c, r, s)
 }
 
-// Calls blocked on an export's disk hold the locks of their objects only, neither in another export
-// nor of others in their own.
+// Calls that block on an export's disk hold only the locks of their own objects. Other objects in
+// that export and in others stay unlocked.
 func TestHungObjectsLockNoOthers(t *testing.T) {
 	const hung, healthy = 40, 200
 	disk := newHungFS(t, memory(t))
@@ -64,7 +64,7 @@ func TestHungObjectsLockNoOthers(t *testing.T) {
 		ok.want("SETATTR beside a hung export", ok.setattr(f, chmod.Attr).Status, nfs3.OK)
 	}
 	for i := range healthy {
-		// WRITE also takes its file's lock.
+		// WRITE also takes the lock of its file
 		f := bad.file(bad.root, fmt.Sprint("g", i), 0o644)
 		bad.want("WRITE beside hung files", bad.write(f, 0, "x", nfs3.Unstable).Status, nfs3.OK)
 	}
@@ -72,7 +72,7 @@ func TestHungObjectsLockNoOthers(t *testing.T) {
 	calls.Wait()
 }
 
-// An interruptedDisk calls during before each Sync.
+// An interruptedDisk calls the function during before each Sync.
 type interruptedDisk struct {
 	nfsserver.FS
 	mu     sync.Mutex
@@ -101,15 +101,15 @@ func (d *interruptedDisk) set(during func(), err error) {
 	d.during, d.err, d.syncs = during, err, 0
 }
 
-// count returns the number of Syncs begun since set.
+// count returns how many Syncs have begun since set was called.
 func (d *interruptedDisk) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.syncs
 }
 
-// A failed Sync changes the write verifier of its own export only. A WRITE to another neither fails
-// nor is repeated.
+// A failed Sync changes the write verifier of its own export only. WRITEs to another export neither
+// fail nor have to be repeated.
 func TestFailedSyncIsOfOneExport(t *testing.T) {
 	bad, good := &interruptedDisk{FS: memory(t)}, &interruptedDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/bad", FS: bad}, {Name: "/ok", FS: good}}})

@@ -1,4 +1,4 @@
-// The file of the handle key, and keys refused as not secret.
+// The file with the handle key, and keys that are refused because they are not secret.
 
 package nfsserver_test
 
@@ -15,7 +15,7 @@ import (
 
 type aKey = [nfsserver.KeySize]byte
 
-// TestLoadKey: LoadKey makes one key, and stores it unreadable for other users.
+// TestLoadKey: LoadKey makes one key, and stores it so that other users cannot read it.
 func TestLoadKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	first, err := nfsserver.LoadKey(dir)
@@ -35,7 +35,7 @@ func TestLoadKey(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreNoSecret: each is refused, with the path and advice in one line.
+// TestKeysThatAreNoSecret: each of these keys is refused, with the path and advice in one line.
 func TestKeysThatAreNoSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, dir, key string) error
@@ -89,5 +89,5 @@ func TestKeysThatAreNoSecret(t *testing.T) {
 	}
 }
 
-// key0 is the file's name.
+// key0 is the name of the key's file.
 const key0 = "handle.key"

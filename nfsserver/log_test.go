@@ -1,4 +1,4 @@
-// The log: mounts, refusals, squashed roots; each once, none by the thousand.
+// The log of mounts, refusals and squashed roots has each only once, and is bounded.
 
 package nfsserver_test
 
@@ -16,19 +16,19 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A logged keeps the log lines as "message key=value …" with the fields in its list.
+// A logged keeps log lines as "message key=value …", with the fields in its list.
 type logged struct {
 	fields []string
 
 	mu    sync.Mutex
-	lines []string // guarded by mu
+	lines []string // the lines, guarded by mu
 }
 
 func (l *logged) take(e machine.LogLine) {
 	line := e.Message
 	for _, name := range l.fields {
 		if v, ok := e.Fields[name]; ok {
-			if a, ok := v.(net.Addr); ok { // without the port
+			if a, ok := v.(net.Addr); ok { // leaves out the port
 				v, _, _ = net.SplitHostPort(a.String())
 			}
 			line += fmt.Sprintf(" %s=%v", name, v)
@@ -39,7 +39,7 @@ func (l *logged) take(e machine.LogLine) {
 	l.lines = append(l.lines, line)
 }
 
-// count returns the number of lines that begin with a text.
+// count returns how many lines begin with text.
 func (l *logged) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *logged) count(text string) (n int) {
 	return n
 }
 
-// record keeps the lines of a test.
+// record makes a logged that keeps the lines of a test.
 func record(t *testing.T, fields ...string) *logged {
 	t.Helper()
 	l := &logged{fields: fields}
@@ -59,7 +59,8 @@ func record(t *testing.T, fields ...string) *logged {
 	return l
 }
 
-// TestLogger: Options.Logger receives all lines, also the transport's, and the default logger none.
+// TestLogger: Options.Logger receives all lines, including the transport's. The default logger
+// receives none.
 func TestLogger(t *testing.T) {
 	others, own := record(t), &logged{}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Logger: machine.LogTo(own.take), Exports: []nfsserver.Export{
@@ -73,7 +74,7 @@ func TestLogger(t *testing.T) {
 	if _, err := c.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
 		t.Fatalf("Write: %v", err)
 	}
-	_, _ = c.Read(make([]byte, 1)) // the server closes it
+	_, _ = c.Read(make([]byte, 1)) // returns when the server closes the connection
 	for _, line := range []string{"mount", "connection cut off", "served from now on"} {
 		for end := time.Now().Add(time.Minute); own.count(line) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		}
@@ -86,8 +87,8 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// TestLoggerOfTheProgram: without a Logger each line goes to the default logger of its time. One
-// from before slog.SetDefault would turn each line into text of level INFO.
+// TestLoggerOfTheProgram: without a Logger each line goes to the default logger at that time. A
+// default logger from before slog.SetDefault would turn each line into text with level INFO.
 func TestLoggerOfTheProgram(t *testing.T) {
 	tree, open, opened := memory(t), make(chan error), make(chan struct{})
 	answer := func() (nfsserver.FS, error) {
@@ -128,7 +129,7 @@ func TestLogOfMounts(t *testing.T) {
 		t.Errorf("MNT from elsewhere: %v", st)
 	}
 	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
-	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // not there any more
+	one["tcp"].mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil) // no longer mounted
 	one["rdma"].mountCall(mount3.ProcUmntall, nil, nil)
 	for want, n := range map[string]int{
 		"mount peer=127.0.0.1 transport=rdma vers=3 export=/x dir=/x":                       1,
@@ -146,8 +147,8 @@ func TestLogOfMounts(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded: of a thousand mounts the log shows some, and still has room for other calls'
-// lines.
+// TestLogIsBounded: the log has only some of a thousand mounts, and still has room for lines about
+// other calls.
 func TestLogIsBounded(t *testing.T) {
 	l := record(t)
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n")})
@@ -157,15 +158,15 @@ func TestLogIsBounded(t *testing.T) {
 		c.mountCall(mount3.ProcUmnt, &mount3.PathArgs{Path: "/x"}, nil)
 	}
 	for _, what := range []string{"mount", "unmount"} {
-		// The bound is 32, and one more for each second of this test.
+		// the bound is 32 lines, and one more for each second that this test takes
 		if n := l.count(what); n < 1 || n > 500 {
 			t.Errorf("%d lines of %s", n, what)
 		}
 	}
 }
 
-// TestLogOfSquashedRoot: once for each client and export, for any calls on all its connections; not
-// for users, nor if root stays root.
+// TestLogOfSquashedRoot: one line for each client and export, whatever calls root makes on all its
+// connections. There is none for other users, or if root stays root.
 func TestLogOfSquashedRoot(t *testing.T) {
 	l := record(t, "peer", "export", "as-uid")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)\n/y *(rw,insecure,anonuid=77)\n/z *(rw,insecure,no_root_squash)\n")})

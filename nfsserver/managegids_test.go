@@ -1,4 +1,4 @@
-// Groups looked up by the server instead of taken from the call.
+// Groups that the server looks up instead of taking them from the call.
 
 package nfsserver_test
 
@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestManageGIDs: a caller has the groups known to the server's machine, more than fit into a call,
-// and none of the claimed ones.
+// TestManageGIDs: a caller has the groups that the server's machine knows, even more than fit into
+// a call, and none of the groups it claims.
 func TestManageGIDs(t *testing.T) {
 	const staff = 7000
 	many := make([]uint32, 100)
@@ -37,7 +37,7 @@ func TestManageGIDs(t *testing.T) {
 		{true, transport.Cred{Flavor: 1, UID: 1000, GID: 5}, nfs3.OK},
 		{true, transport.Cred{Flavor: 1, UID: 1001, GID: 5, GIDs: []uint32{staff}}, nfs3.ErrAcces},
 		{true, transport.Cred{Flavor: 1, UID: 1002, GID: 5, GIDs: []uint32{staff}}, nfs3.ErrAcces},
-		// the primary group is believed
+		// the primary group in the call is accepted
 		{true, transport.Cred{Flavor: 1, UID: 1001, GID: staff}, nfs3.OK},
 		{false, transport.Cred{Flavor: 1, UID: 1000, GID: 5}, nfs3.ErrAcces},
 		{false, transport.Cred{Flavor: 1, UID: 1001, GID: 5, GIDs: []uint32{staff}}, nfs3.OK},

@@ -1,4 +1,4 @@
-// The end of a busy time.
+// When a busy time is over.
 
 package nfsserver
 
@@ -8,14 +8,14 @@ func TestQuiet(t *testing.T) {
 	q := quiet{}
 	at := uint64(0)
 	for i, look := range []struct {
-		allocated uint64 // since the last sample
+		allocated uint64 // bytes since the last sample
 		want      bool
 	}{
 		{quietBytes / 2, false},             // never busy
 		{10 * busyBytes, false},             // busy
-		{10 * busyBytes, false},             // still
-		{quietBytes - 1, true},              // over
-		{quietBytes - 1, false},             // once is enough
+		{10 * busyBytes, false},             // still busy
+		{quietBytes - 1, true},              // the busy time is over
+		{quietBytes - 1, false},             // the end is reported only once
 		{busyBytes - quietBytes + 1, false}, // busy again
 		{0, true}, {0, false}, {100, false},
 	} {

@@ -1,4 +1,4 @@
-// Health checks requested by several callers at once.
+// Health checks that several callers request at once.
 
 package nfsserver
 
@@ -19,7 +19,8 @@ func (f *waitingFS) Getattr(Ref) (Attr, error) {
 	return Attr{}, nil
 }
 
-// TestTwoAskAtOnce: an export answers concurrent callers with one query. A later one is another.
+// TestTwoAskAtOnce: one query of an export answers all concurrent callers. A later caller causes
+// another query.
 func TestTwoAskAtOnce(t *testing.T) {
 	f := &waitingFS{asked: make(chan struct{}), answer: make(chan struct{})}
 	x := &export{fs: f}
@@ -41,7 +42,8 @@ func TestTwoAskAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLate: an export that does not answer in time takes no time from the next ones.
+// TestAnswerThatIsLate: an export that does not answer in time does not delay the checks of the
+// next exports.
 func TestAnswerThatIsLate(t *testing.T) {
 	over := make(chan time.Time)
 	close(over)

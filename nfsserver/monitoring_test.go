@@ -1,4 +1,4 @@
-// A server's description of its clients and exports, and draining.
+// How a server describes its clients and exports, and how it drains.
 
 package nfsserver_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// of returns the only client of a provider.
+// of returns the only client in a list that uses a provider.
 func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client {
 	t.Helper()
 	list = slices.DeleteFunc(slices.Clone(list), func(c nfsserver.Client) bool { return c.Provider != provider })
@@ -26,8 +26,8 @@ func of(t *testing.T, list []nfsserver.Client, provider string) nfsserver.Client
 	return list[0]
 }
 
-// TestClients: connections with their traffic, exports and users, with rules and without; ended
-// connections stay counted.
+// TestClients: connections are listed with their traffic, exports and users, with rules and
+// without. Ended connections stay in the counters.
 func TestClients(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
 		{Name: "/ruled", FS: memory(t), Rules: rules(t, "/ruled *(rw,insecure,no_root_squash)")},
@@ -40,7 +40,7 @@ func TestClients(t *testing.T) {
 	for range 8 {
 		rdma.want("WRITE", rdma.write(f, 0, string(make([]byte, 1<<18)), nfs3.Unstable).Status, nfs3.OK)
 	}
-	tcp.mnt("/other") // refused
+	tcp.mnt("/other") // this mount is refused
 	for i, cred := range []transport.Cred{root, {}, user} {
 		getattr := transport.Proc{Prog: nfs3.Program, Vers: nfs3.Version, Proc: nfs3.ProcGetattr, Name: "GETATTR", MaxReply: 4 << 10}
 		for range i + 2 {
@@ -75,7 +75,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// wantTCPClient checks TestClients' connection over TCP, opened after begin.
+// wantTCPClient checks the TCP connection of TestClients, which was opened after begin.
 func wantTCPClient(t *testing.T, c nfsserver.Client, begin time.Time) {
 	t.Helper()
 	if !slices.Equal(c.Exports, []string{"/plain"}) || c.RDMA != nil {
@@ -104,10 +104,10 @@ func wantTCPClient(t *testing.T, c nfsserver.Client, begin time.Time) {
 	}
 }
 
-// wantRDMAClient checks TestClients' connection over RDMA.
+// wantRDMAClient checks the RDMA connection of TestClients.
 func wantRDMAClient(t *testing.T, c nfsserver.Client) {
 	t.Helper()
-	// The NULL that begins an RDMA connection does not count.
+	// the NULL call at the start of an RDMA connection does not count
 	if len(c.Users) != 1 {
 		t.Fatalf("over RDMA: users %+v, want 1", c.Users)
 	}
@@ -135,7 +135,7 @@ func wantRDMAClient(t *testing.T, c nfsserver.Client) {
 	}
 }
 
-// TestExportsInForce: the rules in force, and whether file systems answer.
+// TestExportsInForce: the list has the rules in force, and whether file systems answer.
 func TestExportsInForce(t *testing.T) {
 	hung := make(chan struct{})
 	h := serve(t, nfsserver.Options{Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)},
@@ -162,7 +162,7 @@ func TestExportsInForce(t *testing.T) {
 }
 
 // TestDrain: a drained server refuses new clients on all transports. Connected clients continue,
-// also with new connections. Undone, it accepts all again.
+// also with new connections. When draining is undone, the server accepts all clients again.
 func TestDrain(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/plain", FS: memory(t)}}})
 	old := h.dialFrom("127.0.0.1", user)

@@ -1,4 +1,4 @@
-// The MOUNT program over TCP and RDMA, and the lifetime of handles.
+// The MOUNT program over TCP and RDMA, and how long handles are valid.
 
 package nfsserver_test
 
@@ -90,13 +90,14 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestOtherPrograms: unserved programs get the right error, and the connection lives on.
+// TestOtherPrograms: calls of programs that are not served get the right error, and the connection
+// stays open.
 func TestOtherPrograms(t *testing.T) {
 	conformance.Proves(t, "R8166-194", "R8267-019", "R8267-021")
 	h := serve(t, nfsserver.Options{Squash: believeAll, NoACL: true, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	for _, c := range []*client{h.dial(root), h.dialRDMA(root)} {
 		for want, p := range map[error]transport.Proc{
-			// NFSACL, which Linux queries
+			// the program that is not served is NFSACL, which Linux calls
 			transport.ErrProgUnavail: {Prog: 100227, Vers: 3, MaxReply: 100},
 			transport.ErrProcUnavail: {Prog: nfs3.Program, Vers: 3, Proc: 22, MaxReply: 100},
 		} {
@@ -108,8 +109,8 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestMountThroughLinks: MNT follows symbolic links like a local process: within an export, into
-// another export under its rules, and nowhere else.
+// TestMountThroughLinks: MNT follows symbolic links as a local process does: within an export, and
+// into another export under its rules, but nowhere else.
 func TestMountThroughLinks(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/srv/x *(rw,insecure)\n/srv/y 127.0.0.1(ro,insecure)\n/srv/z 192.0.2.1(rw,insecure)\n")})
 	c := h.dialFrom("127.0.0.1", user)["tcp"].mount("/srv/x")
@@ -150,8 +151,9 @@ func TestMountThroughLinks(t *testing.T) {
 	}
 }
 
-// TestExportOfALink: the directory is mounted by the link's name and by its own path. Its own path
-// is not used if another export has that name, or if the name is not a path.
+// TestExportOfALink: an export whose name is a symbolic link can be mounted by the link's name and
+// by the directory's own path. The path is not used if another export has it as its name, or if the
+// export's name is not a path.
 func TestExportOfALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -202,8 +204,8 @@ func TestExportNames(t *testing.T) {
 	}
 }
 
-// TestHandlesSurvive: a handle names the file through rename, hard links and a restart of the
-// server, and never another file.
+// TestHandlesSurvive: a handle leads to its file after a rename, with hard links, and after a
+// restart of the server, and never to another file.
 func TestHandlesSurvive(t *testing.T) {
 	dir := t.TempDir()
 	key, err := nfsserver.LoadKey(filepath.Join(t.TempDir(), "state", "deeper"))
@@ -230,7 +232,7 @@ func TestHandlesSurvive(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "d", "gone")); err != nil {
 		t.Fatalf("os.Remove: %v", err)
 	}
-	for range 100 { // inode numbers are reused
+	for range 100 { // often, so that the removed file's inode number is reused
 		if err := os.WriteFile(filepath.Join(dir, "d", "gone"), nil, 0o600); err != nil {
 			t.Fatalf("os.WriteFile: %v", err)
 		}

@@ -14,7 +14,7 @@ func TestMountTableIsBounded(t *testing.T) {
 	var m mountTable
 	for i := range maxMounts + 3 {
 		m.add("h", fmt.Sprint("/", i))
-		m.add("h", fmt.Sprint("/", i)) // a client that mounts twice is listed once
+		m.add("h", fmt.Sprint("/", i)) // a client that mounts a path twice is listed once
 	}
 	rows := m.list()
 	if len(rows) != maxMounts {

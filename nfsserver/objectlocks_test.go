@@ -1,5 +1,5 @@
-// Every change of an object is made under its lock, so attributes before and after it include no
-// other change.
+// Every change of an object is made under the object's lock, so the attributes before and after
+// include no other change.
 
 package nfsserver_test
 
@@ -17,19 +17,19 @@ type lockedFS struct {
 	nfsserver.FS
 	*testing.T
 
-	mu  sync.Mutex // guards all below
+	mu  sync.Mutex // guards the fields below
 	srv *nfsserver.Server
 	saw map[string]bool
 }
 
-// served sets the Server with the locks to check, and forgets earlier calls.
+// served sets the Server whose locks are checked, and forgets earlier calls.
 func (l *lockedFS) served(s *nfsserver.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.srv, l.saw = s, map[string]bool{}
 }
 
-// seen returns the called methods.
+// seen returns which methods have been called.
 func (l *lockedFS) seen() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +99,8 @@ func (l *lockedFS) Rename(c nfsserver.Cred, from nfsserver.Ref, fromName string,
 	return l.FS.Rename(c, from, fromName, to, toName)
 }
 
-// TestChangesAreMadeUnderLocks: with the file's lock a truncating CREATE UNCHECKED, or any other
-// change, cannot come between a WRITE's two reads of the attributes.
+// TestChangesAreMadeUnderLocks: because of the file's lock, no other change comes between a WRITE's
+// two reads of the attributes, not even CREATE UNCHECKED that truncates.
 func TestChangesAreMadeUnderLocks(t *testing.T) {
 	l := &lockedFS{FS: memory(t), T: t}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: l}}})
@@ -132,7 +132,7 @@ func TestChangesAreMadeUnderLocks(t *testing.T) {
 	}
 }
 
-// A vanishingFS loses a file when its size is set.
+// A vanishingFS removes a file when its size is set.
 type vanishingFS struct{ nfsserver.FS }
 
 func (v vanishingFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.SetAttr) error {
@@ -144,8 +144,9 @@ func (v vanishingFS) Setattr(c nfsserver.Cred, r nfsserver.Ref, s *nfsserver.Set
 	return v.FS.Setattr(c, r, s)
 }
 
-// TestCreateOfWhatGoesAway: a file removed while CREATE UNCHECKED truncates it is no stale handle,
-// because the client sent none. Repeated, CREATE makes the file.
+// TestCreateOfWhatGoesAway: a file is removed while CREATE UNCHECKED truncates it. The reply is not
+// STALE, because the client has sent no handle of the file. When CREATE is repeated, it makes the
+// file.
 func TestCreateOfWhatGoesAway(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: vanishingFS{memory(t)}}}})
 	c := h.dial(root).mount("/x")

@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A closingFS reports its Close.
+// A closingFS reports when it is closed.
 type closingFS struct {
 	nfsserver.FS
 	closed chan struct{}
@@ -29,13 +29,13 @@ func (c *closingFS) Close() error {
 	return c.FS.Close()
 }
 
-// A keptFS outlives its server.
+// A keptFS stays usable when its server closes it.
 type keptFS struct{ nfsserver.FS }
 
 func (keptFS) Close() error { return nil }
 
-// TestReasonsAreLoggedOnce: an export that keeps failing to open has one log line for each run of
-// the same reason.
+// TestReasonsAreLoggedOnce: while an export fails to open for the same reason, the log has only one
+// line about it.
 func TestReasonsAreLoggedOnce(t *testing.T) {
 	l := record(t)
 	a, b := errors.New("a"), errors.New("b")
@@ -63,8 +63,8 @@ func TestReasonsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Clients of an unopened export get JUKEBOX, also with handles of an earlier run. Once it is open
-// they are served. The others are served meanwhile.
+// Clients of an export that is not open yet get JUKEBOX, even for handles from an earlier run. Once
+// the export is open they are served. Clients of other exports are served meanwhile.
 func TestExportOpenedLate(t *testing.T) {
 	key := [nfsserver.KeySize]byte{1}
 	tree := keptFS{memory(t)}
@@ -112,7 +112,7 @@ func TestExportThatCannotBeOpenedLate(t *testing.T) {
 	}
 }
 
-// A server ends even if an export is not open, and an FS opened afterwards is closed.
+// A server ends even if an export is not open yet, and an FS that is opened afterwards is closed.
 func TestCloseWhileAnExportOpens(t *testing.T) {
 	answers := make(chan error)
 	fs := &closingFS{memory(t), make(chan struct{})}
@@ -127,8 +127,9 @@ func TestCloseWhileAnExportOpens(t *testing.T) {
 	<-fs.closed
 }
 
-// A READ that arrives before its export is open, and runs after it, waits for the disk on a worker.
-// It was permitted to run inline because there was nothing to wait for.
+// A READ arrives before its export is open, and runs after it has been opened. It waits for the
+// disk on a worker, although it was permitted to run inline: at that time, there was nothing to
+// wait for.
 func TestReadWhileAnExportIsOpened(t *testing.T) {
 	key := [nfsserver.KeySize]byte{1}
 	tree := keptFS{memory(t)}

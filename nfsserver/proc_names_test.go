@@ -1,4 +1,4 @@
-// The procedures that remove, rename and link names, over TCP (RFC 1813 §3.3.12 to §3.3.15).
+// Procedures that remove, rename and link names, over TCP (RFC 1813 §3.3.12 to §3.3.15).
 
 package nfsserver_test
 

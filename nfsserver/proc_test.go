@@ -1,4 +1,4 @@
-// The procedures on files and names over TCP, following RFC 1813 §3.3.
+// Procedures for files and names over TCP, in the order of RFC 1813 §3.3.
 
 package nfsserver_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// eachFS runs a test on every FS, over a connection of root with the export mounted.
+// eachFS runs a test on every FS, with a connection as root that has mounted the export.
 func eachFS(t *testing.T, test func(c *client, h *host)) {
 	for name, mk := range map[string]func(*testing.T) nfsserver.FS{"memfs": memory, "osfs": disk} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ type bareFS struct{ nfsserver.FS }
 
 func (bareFS) Info() nfsserver.Info { return nfsserver.Info{} }
 
-// TestZeroInfoIsUsable: an FS without limits has the defaults. A limit of 0 would refuse
+// TestZeroInfoIsUsable: an FS whose Info has no limits gets the defaults. A limit of 0 would refuse
 // everything.
 func TestZeroInfoIsUsable(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: bareFS{memory(t)}}}})
@@ -314,7 +314,7 @@ func TestCreateProc(t *testing.T) {
 	})
 }
 
-// badNames are invalid names.
+// badNames has invalid names, with their statuses.
 var badNames = map[string]nfs3.Status{"": nfs3.ErrAcces, ".": nfs3.ErrExist, "..": nfs3.ErrExist, "a/b": nfs3.ErrAcces,
 	"../x": nfs3.ErrAcces, "\x00": nfs3.ErrAcces, strings.Repeat("n", 256): nfs3.ErrNameTooLong}
 
@@ -371,7 +371,7 @@ func TestMakeOthers(t *testing.T) {
 			nfs3.TypeReg: nfs3.ErrBadType, nfs3.TypeDir: nfs3.ErrBadType, nfs3.TypeLnk: nfs3.ErrBadType} {
 			res := c.mknod(c.root, typ.String(), typ, nfs3.Specdata{Major: 1, Minor: 3})
 			if res.Status == nfs3.ErrPerm && (typ == nfs3.TypeChr || typ == nfs3.TypeBlk) {
-				continue // not here
+				continue // this machine does not permit devices
 			}
 			c.want("MKNOD "+typ.String(), res.Status, want)
 			if is := res.Attr.Attr; want == nfs3.OK && (is.Type != typ || is.Mode != 0o600) {

@@ -1,4 +1,4 @@
-// READDIR and READDIRPLUS: sizes exact to the byte, and 100,000 names.
+// READDIR and READDIRPLUS: sizes that are exact to the byte, and 100,000 names.
 
 package nfsserver_test
 
@@ -31,7 +31,8 @@ func (c *client) readdirplus(a nfs3.ReaddirplusArgs) (res nfs3.ReaddirplusRes, s
 	return res, keep.size
 }
 
-// sized copies the names out of the message and measures the result after the status.
+// A sized copies the names out of the message, and measures the size of the result after the
+// status.
 type sized struct {
 	xdr.Unmarshaler
 	size int
@@ -53,7 +54,7 @@ func (s *sized) DecodeXDR(d *xdr.Decoder) {
 	}
 }
 
-// list reads a whole directory by READDIR.
+// list reads a whole directory with READDIR.
 func (c *client) list(dir nfs3.FH, count uint32) (names []string) {
 	c.Helper()
 	var cookie uint64
@@ -77,7 +78,7 @@ func (c *client) list(dir nfs3.FH, count uint32) (names []string) {
 	}
 }
 
-// listPlus reads a whole directory by READDIRPLUS.
+// listPlus reads a whole directory with READDIRPLUS.
 func (c *client) listPlus(dir nfs3.FH, dircount, maxcount uint32) (names []string) {
 	c.Helper()
 	var cookie uint64
@@ -136,7 +137,7 @@ func TestReaddirSizes(t *testing.T) {
 				}
 			}
 		}
-		// Exactly the size of the first entry, and one byte less.
+		// count is exactly the size with the first entry, and then one byte less
 		first, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: 1 << 16})
 		exact := uint32(nfs3.ListSize(true) + nfs3.EntrySize(len(first.Entries[0].Name)))
 		if res, size := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: exact}); len(res.Entries) != 1 || size != int(exact) {
@@ -154,8 +155,8 @@ func TestReaddirSizes(t *testing.T) {
 	})
 }
 
-// TestPagesAreFull: an entry that just fits the client's limits is in the page, by count, by
-// dircount and by maxcount.
+// TestPagesAreFull: an entry that just fits the client's limits is in the page. This holds for
+// count, dircount and maxcount.
 func TestPagesAreFull(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		for i := range 6 {
@@ -172,7 +173,7 @@ func TestPagesAreFull(t *testing.T) {
 			count := nfs3.ListSize(true) + names
 			for _, less := range []int{0, 1} {
 				if i < less {
-					continue // not even the first entry
+					continue // not even the first entry would fit
 				}
 				want := i + 1 - less
 				res, _ := c.readdir(nfs3.ReaddirArgs{Dir: c.root, Count: uint32(count - less)})
@@ -189,8 +190,8 @@ func TestPagesAreFull(t *testing.T) {
 	})
 }
 
-// TestListingWithinBudget: a listing without memory for all of it ends early, and continues from
-// there.
+// TestListingWithinBudget: if there is no memory for a whole listing, the page ends early, and the
+// next page continues there.
 func TestListingWithinBudget(t *testing.T) {
 	srv, err := nfsserver.New(nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: memory(t)}}})
 	if err != nil {
@@ -262,7 +263,7 @@ func TestReaddirErrors(t *testing.T) {
 	})
 }
 
-// TestHugeDirectory lists 100,000 names over RDMA, each once; fewer on a disk.
+// TestHugeDirectory lists 100,000 names over RDMA, each once. On a disk it lists 10,000.
 func TestHugeDirectory(t *testing.T) {
 	for base, n := range map[string]int{os.TempDir(): 10000, "/dev/shm": 100000} {
 		t.Run(base, func(t *testing.T) {

@@ -10,15 +10,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A restlessFS changes a file around each ReadAt, as another client's WRITE and SETATTR may.
+// A restlessFS changes a file before and after each ReadAt, as another client's WRITE and SETATTR
+// may.
 type restlessFS struct {
 	nfsserver.FS
 
 	mu            sync.Mutex
-	before, after func(c nfsserver.Cred, r nfsserver.Ref) // guarded by mu
+	before, after func(c nfsserver.Cred, r nfsserver.Ref) // run at ReadAt; guarded by mu
 }
 
-// around sets the functions to run before and after each ReadAt.
+// around sets the functions that run before and after each ReadAt.
 func (f *restlessFS) around(before, after func(c nfsserver.Cred, r nfsserver.Ref)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,8 +35,8 @@ func (f *restlessFS) ReadAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off uin
 	return f.FS.ReadAt(c, r, p, off)
 }
 
-// TestReadWithoutDataIsAtTheEnd: a reply without data has EOF. Clients treat one without EOF as an
-// I/O error.
+// TestReadWithoutDataIsAtTheEnd: a reply without data has EOF. Clients treat a reply without data
+// and EOF as an I/O error.
 func TestReadWithoutDataIsAtTheEnd(t *testing.T) {
 	fs := &restlessFS{FS: memory(t)}
 	same := func(nfsserver.Cred, nfsserver.Ref) {}

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// watchedFS reports its Close, and fails later calls.
+// A watchedFS reports its Close, and fails later calls.
 type watchedFS struct {
 	nfsserver.FS
 	t      *testing.T
@@ -37,7 +37,7 @@ func (w *watchedFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return w.FS.Getattr(r)
 }
 
-// rules returns the only export of a text.
+// rules returns the only export in a text.
 func rules(t *testing.T, text string) *exports.Export {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
@@ -47,8 +47,8 @@ func rules(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// TestReplaceUnderLoad: while exports come, go and change their rules, no call on a remaining one
-// fails. Each removed file system is closed after its last call.
+// TestReplaceUnderLoad: exports are added, removed, and change their rules. Meanwhile no call on an
+// export that stays fails. Each removed file system is closed after its last call.
 func TestReplaceUnderLoad(t *testing.T) {
 	stay := ruled(t, "/stay *(rw,insecure)\n")
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: stay})
@@ -132,7 +132,7 @@ func TestReplaceReopens(t *testing.T) {
 	c.want("RENAME", c.rename(c.root, "f", c.root, "g").Status, nfs3.OK)
 }
 
-// TestReplaceRefuses: a list with a mistake changes nothing.
+// TestReplaceRefuses: if the list of exports has a mistake, nothing changes.
 func TestReplaceRefuses(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure)")})
 	c := h.dial(user).mount("/x")
@@ -147,7 +147,7 @@ func TestReplaceRefuses(t *testing.T) {
 	}
 }
 
-// slowFS blocks GETATTR.
+// A slowFS blocks in GETATTR.
 type slowFS struct {
 	*watchedFS
 	asked, answer chan struct{}
@@ -159,7 +159,7 @@ func (s *slowFS) Getattr(r nfsserver.Ref) (nfsserver.Attr, error) {
 	return s.watchedFS.Getattr(r)
 }
 
-// TestReplaceWaitsForCalls: a removed file system stays open while a call is in it, and nothing
+// TestReplaceWaitsForCalls: a removed file system stays open while a call uses it, and nothing else
 // waits for that call.
 func TestReplaceWaitsForCalls(t *testing.T) {
 	slow := &slowFS{&watchedFS{memory(t), t, make(chan struct{})}, make(chan struct{}), make(chan struct{})}
@@ -175,7 +175,7 @@ func TestReplaceWaitsForCalls(t *testing.T) {
 	}
 	c.want("GETATTR of what went", c.getattr(root).Status, nfs3.ErrStale)
 	c.want("GETATTR of what stays", c.getattr(c.root).Status, nfs3.OK)
-	time.Sleep(100 * time.Millisecond) // some checks of whether the export is still used
+	time.Sleep(100 * time.Millisecond) // time for several checks whether the export is in use
 	select {
 	case <-slow.closed:
 		t.Error("closed with a call in it")
@@ -188,13 +188,13 @@ func TestReplaceWaitsForCalls(t *testing.T) {
 	<-slow.closed
 }
 
-// A countingFS has counted one decision.
+// A countingFS has counted one decision of the mechanism "guess".
 type countingFS struct{ nfsserver.FS }
 
 func (countingFS) Mechanisms() tally.Table { return tally.Table{"guess": {Won: 1}} }
 
-// TestMechanismsOfExports: the sum over the exports keeps the decisions of replaced ones, once
-// each.
+// TestMechanismsOfExports: the sum over all exports includes the decisions of replaced exports,
+// each once.
 func TestMechanismsOfExports(t *testing.T) {
 	export := func() nfsserver.Export {
 		return nfsserver.Export{Name: "/a", FS: countingFS{memory(t)}}
@@ -208,7 +208,8 @@ func TestMechanismsOfExports(t *testing.T) {
 	}
 	want := tally.Counts{Won: 2}
 	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if got := h.svc.Mechanisms()["guess"]; got != want { // during its close, and after it
+		// the sum is the same during and after the replaced export's close
+		if got := h.svc.Mechanisms()["guess"]; got != want {
 			t.Fatalf("of one that counts, and one before it: got %+v, want %+v", got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-// The deciding export above a path, while a client's name is not resolved.
+// Which export above a path decides while a client's name is not resolved.
 
 package nfsserver
 
@@ -14,14 +14,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// silentNames is a name service that never answers.
+// A silentNames is a name service that never answers.
 type silentNames struct{}
 
 func (silentNames) Addrs(string) ([]netip.Addr, bool) { return nil, false }
 func (silentNames) Names(netip.Addr) ([]string, bool) { return nil, false }
 
-// TestAbovePrefersBusy: the nearest refusing export decides, unless one above it is undecided. A
-// refusal is final for a client, and wrong if the name service is merely slow.
+// TestAbovePrefersBusy: the nearest export that refuses decides, unless one above it is undecided.
+// A refusal is final for a client, so it would be wrong while the name service is merely slow.
 func TestAbovePrefersBusy(t *testing.T) {
 	for _, c := range []struct {
 		text string

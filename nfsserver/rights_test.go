@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needTools skips a test if this process is not root or a program is missing, and records that for
-// the report of the whole run. In CI it fails instead.
+// needTools skips a test if this process is not root or a program is missing. The report of the
+// whole run has the skip, and in CI the test fails instead.
 func needTools(t *testing.T, programs ...string) {
 	t.Helper()
 	why := ""
@@ -37,7 +37,7 @@ func needTools(t *testing.T, programs ...string) {
 	}
 }
 
-// run runs a program and ends the test if it fails.
+// run runs a program, and ends the test if the program fails.
 func run(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -45,8 +45,8 @@ func run(t *testing.T, args ...string) {
 	}
 }
 
-// volume is a new ext4 of some megabytes with a server. A fifth of it is reserved for root. The
-// tests identify users by number.
+// A volume is a new ext4 file system with some megabytes, and a server of it. A fifth is reserved
+// for root. Tests name users by number.
 type volume struct {
 	*testing.T
 	dir  string
@@ -62,7 +62,7 @@ func newVolume(t *testing.T) *volume {
 	run(t, "mkfs.ext4", "-q", "-m", "20", image)
 	run(t, "mount", "-o", "loop,acl", image, dir)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	// For the users' processes.
+	// the users' processes must reach the directory
 	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o755} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatalf("os.Chmod: %v", err)
@@ -74,13 +74,13 @@ func newVolume(t *testing.T) *volume {
 	return &volume{T: t, dir: dir, host: h, root: h.dial(root).mount("/x")}
 }
 
-// as returns a connection of user uid, with the group of the same number and further groups.
+// as returns a connection as user uid, with the group with the same number and the groups gids.
 func (v *volume) as(uid uint32, gids ...uint32) *client {
 	v.Helper()
 	return v.host.dial(transport.Cred{Flavor: 1, UID: uid, GID: uid, GIDs: gids}).mount("/x")
 }
 
-// file creates a file locally on the server.
+// file creates a file locally on the server, and returns its handle.
 func (v *volume) file(name string, mode os.FileMode, uid, gid int) nfs3.FH {
 	v.Helper()
 	path := filepath.Join(v.dir, name)
@@ -101,7 +101,7 @@ func (v *volume) chown(path string, mode os.FileMode, uid, gid int) {
 	}
 }
 
-// mayRead checks a READ and an ACCESS of a caller.
+// mayRead checks whether a caller's READ and ACCESS are permitted.
 func (v *volume) mayRead(what string, c *client, fh nfs3.FH, want bool) {
 	v.Helper()
 	status, access := nfs3.ErrAcces, uint32(0)
@@ -119,7 +119,8 @@ func (v *volume) mayRead(what string, c *client, fh nfs3.FH, want bool) {
 func TestAccessControlLists(t *testing.T) {
 	v := newVolume(t)
 	given := v.file("given", 0o600, 1000, 3000)
-	run(t, "setfacl", "-m", "u:2000:rw", filepath.Join(v.dir, "given")) // the mode is 0660 now
+	// this also makes the mode 0660
+	run(t, "setfacl", "-m", "u:2000:rw", filepath.Join(v.dir, "given"))
 	v.mayRead("the user that the ACL names", v.as(2000), given, true)
 	v.mayRead("the group, which the mode seems to allow", v.as(1500, 3000), given, false)
 	v.mayRead("others", v.as(1500), given, false)
@@ -143,10 +144,11 @@ func TestAccessControlLists(t *testing.T) {
 	o := v.as(1500)
 	o.want("LOOKUP by others", o.lookup(dir, "made").Status, nfs3.ErrAcces)
 	o.want("CREATE by others", o.create(dir, "x", nfs3.Guarded, nfs3.Sattr{}, nfs3.Verf{}).Status, nfs3.ErrAcces)
-	// A cached permission does not outlive the ACL, after a change through the server, or by others
-	// once a changed attribute is seen.
+	// A cached permission ends when the ACL changes: through the server at once, by others once the
+	// changed attributes are seen.
 	u.want("READ", first(u.read(given, 0, 1)).Status, nfs3.OK)
-	run(t, "setfacl", "-n", "-m", "u:2000:-", filepath.Join(v.dir, "given")) // the mode stays
+	// the mode does not change
+	run(t, "setfacl", "-n", "-m", "u:2000:-", filepath.Join(v.dir, "given"))
 	v.mayRead("the user that the ACL named", u, given, false)
 }
 
@@ -161,7 +163,7 @@ func TestDefaultACL(t *testing.T) {
 	u.file(dir, "remote", 0o666)
 	u.dir(dir, "remote-dir", 0o777)
 	u.mknod(dir, "remote-fifo", nfs3.TypeFIFO, nfs3.Specdata{})
-	// The same by that user's local process.
+	// that user's local process makes the same objects
 	cmd := exec.Command("sh", "-c", "umask 0; : > local; mkdir local-dir; mkfifo -m 600 local-fifo")
 	cmd.Dir = filepath.Join(v.dir, "dir")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
@@ -187,7 +189,7 @@ func (v *volume) acl(name string) string {
 	return string(out)
 }
 
-// TestReservedBlocks: only root gets the blocks that ext4 reserves for root.
+// TestReservedBlocks: only root can use the blocks that ext4 reserves for root.
 func TestReservedBlocks(t *testing.T) {
 	v := newVolume(t)
 	fill := func(c *client, name string) (n uint64, st nfs3.Status) {
@@ -211,7 +213,7 @@ func TestReservedBlocks(t *testing.T) {
 	}
 }
 
-// TestImmutableFiles: chattr's flags bind all users.
+// TestImmutableFiles: flags set by chattr apply to all users.
 func TestImmutableFiles(t *testing.T) {
 	v := newVolume(t)
 	for flag, name := range map[string]string{"i": "immutable", "a": "append-only"} {
@@ -233,8 +235,8 @@ func TestImmutableFiles(t *testing.T) {
 	}
 }
 
-// TestNewObjectsBelongToTheirMaker: they have the maker as owner from the first moment, for a
-// process that watches the directory too.
+// TestNewObjectsBelongToTheirMaker: new objects have their maker as owner from the first moment. A
+// process that watches the directory sees this too.
 func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	v := newVolume(t)
 	u := v.as(1000, 4000)
@@ -284,7 +286,7 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	if a := u.attr(u.dir(u.root, "set-gid-dir", 0o2775)); a.Mode != 0o2775 {
 		t.Errorf("a directory made with mode 2775 has %04o", a.Mode)
 	}
-	// One of the caller's groups may be set at once; another group or user is refused.
+	// a new file may have one of the caller's groups, but not another group or user
 	res := u.create(u.root, "g", nfs3.Guarded, nfs3.Sattr{SetGID: true, GID: 4000}, nfs3.Verf{})
 	u.want("CREATE for a group of one's own", res.Status, nfs3.OK)
 	for _, s := range []nfs3.Sattr{{SetGID: true, GID: 4001}, {SetUID: true, UID: 2000}, {SetUID: true}} {
@@ -293,8 +295,8 @@ func TestNewObjectsBelongToTheirMaker(t *testing.T) {
 	}
 }
 
-// TestInvalidUIDIsNotRoot: a user number that the kernel takes as "unchanged" must not leave the
-// server's own.
+// TestInvalidUIDIsNotRoot: the kernel takes one user number as "unchanged". A caller with this
+// number must not keep the server's own user.
 func TestInvalidUIDIsNotRoot(t *testing.T) {
 	v := newVolume(t)
 	secret := v.file("secret", 0o600, 0, 0)

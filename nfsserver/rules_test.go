@@ -1,4 +1,4 @@
-// Rules: each client's rights in each export, in every call, over TCP and over RDMA.
+// Rules: each client's rights in each export, in every call, over TCP and RDMA.
 
 package nfsserver_test
 
@@ -21,7 +21,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// ruled returns the exports of a text, each with a memory tree writable by all.
+// ruled returns the exports in a text, each with a tree in memory writable by all.
 func ruled(t *testing.T, text string) (list []nfsserver.Export) {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
@@ -34,10 +34,10 @@ func ruled(t *testing.T, text string) (list []nfsserver.Export) {
 	return list
 }
 
-// remote trusts callers like those of other machines.
+// remote trusts local callers as if they were on other machines.
 var remote = nfsserver.Squash{TrustLocal: true}
 
-// dialFrom connects as cred from a local address, over both transports.
+// dialFrom connects from a local address with the credential cred, over both transports.
 func (h *host) dialFrom(from string, cred transport.Cred) map[string]*client {
 	h.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -54,15 +54,15 @@ func (h *host) dialFrom(from string, cred transport.Cred) map[string]*client {
 	return map[string]*client{"tcp": {T: h.T, rpc: tcp}, "rdma": {T: h.T, rpc: rdma}}
 }
 
-// mnt returns MNT's result.
+// mnt calls MNT and returns the result.
 func (c *client) mnt(path string) (res mount3.MntRes) {
 	c.Helper()
 	c.mountCall(mount3.ProcMnt, &mount3.PathArgs{Path: path}, &res)
 	return res
 }
 
-// TestRulesByClient: of three clients one writes, one reads, and one is refused, by MNT and, with
-// another's handle, by every procedure.
+// TestRulesByClient: of three clients one may write, and one may read. The third is refused by MNT
+// and, with another client's handle, by every procedure.
 func TestRulesByClient(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x 127.0.0.1(rw,insecure) 127.0.0.2(insecure)\n/y *(insecure)\n")})
 	one, two, three := h.dialFrom("127.0.0.1", user), h.dialFrom("127.0.0.2", user), h.dialFrom("127.0.0.3", user)
@@ -121,8 +121,8 @@ func TestRulesSquashByExport(t *testing.T) {
 	}
 }
 
-// TestRulesSecure: an unprivileged port is refused over TCP, by MNT and NFS, and accepted over
-// RDMA.
+// TestRulesSecure: over TCP, MNT and NFS refuse a port that is not reserved. Over RDMA they accept
+// it.
 func TestRulesSecure(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw)\n")})
 	c := h.dialFrom("127.0.0.1", user)
@@ -177,7 +177,7 @@ func TestExportListShowsRules(t *testing.T) {
 	}
 }
 
-// laterNames resolves no name until known is closed.
+// A laterNames resolves no name until known is closed.
 type laterNames struct{ known chan struct{} }
 
 func (l laterNames) Addrs(string) (addrs []netip.Addr, known bool) {
@@ -191,8 +191,8 @@ func (l laterNames) Addrs(string) (addrs []netip.Addr, known bool) {
 
 func (l laterNames) Names(netip.Addr) ([]string, bool) { return nil, true }
 
-// TestCallsDoNotWaitForNames: while a client's name is looked up NFS calls get JUKEBOX. MNT has no
-// such status, and waits until the name is known.
+// TestCallsDoNotWaitForNames: while a client's name is looked up, NFS calls get JUKEBOX. MNT has no
+// such status, so it waits until the name is known.
 func TestCallsDoNotWaitForNames(t *testing.T) {
 	names := laterNames{make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: remote, Names: names, Exports: ruled(t, "/x pc(rw,insecure) 127.0.0.2(rw,insecure)\n")})

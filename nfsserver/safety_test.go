@@ -24,11 +24,11 @@ type brokenDisk struct {
 	nfsserver.FS
 
 	mu    sync.Mutex
-	fail  error  // guarded by mu
+	fail  error  // the result of writes; guarded by mu
 	syncs []bool // dataOnly of each Sync; guarded by mu
 }
 
-// next sets the result of the next writes, and returns the recorded Syncs.
+// next sets the result of the next writes, and returns the Syncs recorded so far.
 func (d *brokenDisk) next(fail error) (synced []bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,8 +53,8 @@ func (d *brokenDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestFailedWriteIsReported: a failed WRITE is reported for each stability, even if the sync after
-// it succeeds. FILE_SYNC syncs all of a file, DATA_SYNC its data (RFC 1813 §3.3.7).
+// TestFailedWriteIsReported: a failed WRITE is reported for each kind of stability, even if the
+// sync after it succeeds. FILE_SYNC syncs a whole file, DATA_SYNC only its data (RFC 1813 §3.3.7).
 func TestFailedWriteIsReported(t *testing.T) {
 	d := &brokenDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, AsyncNames: true, Exports: []nfsserver.Export{{Name: "/e", FS: d}}})
@@ -74,8 +74,8 @@ func TestFailedWriteIsReported(t *testing.T) {
 	}
 }
 
-// TestExclusiveTakesOnlyItsOwn: a file with another verifier in either half, or with data in it,
-// belongs to another client (RFC 1813 §3.3.8).
+// TestExclusiveTakesOnlyItsOwn: a file belongs to another client if either half of its verifier
+// differs, or if it has data (RFC 1813 §3.3.8).
 func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		v := nfs3.Verf{1, 2, 3, 4, 5, 6, 7, 8}
@@ -102,8 +102,8 @@ func TestExclusiveTakesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// TestExclusiveTakesOnlyTheCallersOwn: an empty file with the verifier's times, set by another
-// user, was not made by an earlier transmission.
+// TestExclusiveTakesOnlyTheCallersOwn: another user has set an empty file's times to those of the
+// verifier. This file was not made by an earlier transmission.
 func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		d := c.dir(c.root, "d", 0o777)
@@ -122,8 +122,8 @@ func TestExclusiveTakesOnlyTheCallersOwn(t *testing.T) {
 	})
 }
 
-// TestCommitTakesPermission: COMMIT needs write permission; the owner has it in any mode. A program
-// running from the file does not matter.
+// TestCommitTakesPermission: COMMIT needs write permission, which the owner has with any mode. It
+// does not matter whether a program is running from the file.
 func TestCommitTakesPermission(t *testing.T) {
 	eachFS(t, func(c *client, h *host) {
 		u := h.dial(user)
@@ -141,8 +141,8 @@ func TestCommitTakesPermission(t *testing.T) {
 	})
 }
 
-// TestCommitOfRunningProgram: the data of a program running on the server is stable after COMMIT,
-// whichever process wrote it.
+// TestCommitOfRunningProgram: after COMMIT, the data of a program that runs on the server is
+// stable, whichever process has written it.
 func TestCommitOfRunningProgram(t *testing.T) {
 	needTools(t, "sleep")
 	dir := t.TempDir()
@@ -166,7 +166,8 @@ func TestCommitOfRunningProgram(t *testing.T) {
 	u.want("COMMIT", u.commit(f).Status, nfs3.OK)
 }
 
-// TestLimitsOfArguments: sizes, names, times and owners at and beyond their limits.
+// TestLimitsOfArguments: sizes, names, times and owners at their limits are accepted, and those
+// beyond are refused.
 func TestLimitsOfArguments(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		f := c.file(c.root, "f", 0o644)
@@ -199,7 +200,7 @@ func TestLimitsOfArguments(t *testing.T) {
 	})
 }
 
-// TestPageOfManyNames: READDIRPLUS fills the given size.
+// TestPageOfManyNames: READDIRPLUS returns a whole directory if it fits in the given size.
 func TestPageOfManyNames(t *testing.T) {
 	eachFS(t, func(c *client, _ *host) {
 		for _, name := range []string{"a", "b", "c", "d"} {
@@ -208,14 +209,14 @@ func TestPageOfManyNames(t *testing.T) {
 		n := 0
 		res := nfs3.ReaddirplusRes{Each: func(*nfs3.EntryPlus) { n++ }}
 		c.call(nfs3.ProcReaddirplus, &nfs3.ReaddirplusArgs{Dir: c.root, Dircount: 8 << 10, Maxcount: 32 << 10}, &res)
-		if n < 6 || !res.EOF { // including "." and ".."; the tree may have had names before
+		if n < 6 || !res.EOF { // with "." and ".."; the tree may also have had other names
 			t.Errorf("%d names, end %v", n, res.EOF)
 		}
 	})
 }
 
-// TestHandleOfAnExportThatIsGone: valid by its MAC, but its export is not served: STALE in every
-// procedure.
+// TestHandleOfAnExportThatIsGone: a handle has a valid MAC, but its export is no longer served.
+// Every procedure returns STALE.
 func TestHandleOfAnExportThatIsGone(t *testing.T) {
 	key := [nfsserver.KeySize]byte{7}
 	start := func(name string) *client {

@@ -1,4 +1,4 @@
-// Names of certificates: each kind has patterns of its own.
+// Names in certificates: each kind of name has patterns of its own.
 
 package nfsserver_test
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestNamesOfOtherKinds: a pattern for hosts accepts no user's certificate with an address of mail
-// in that domain, and no URI.
+// TestNamesOfOtherKinds: a pattern for hosts matches neither a mail address in that domain, as in a
+// user's certificate, nor a URI.
 func TestNamesOfOtherKinds(t *testing.T) {
 	urn, err := url.Parse("urn:x.example.org")
 	must.Succeed(t, err)

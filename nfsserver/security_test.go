@@ -1,5 +1,5 @@
-// Security policy: each rule, flavor, channel and procedure together, against a model; the users
-// that calls act as; and the log's reasons.
+// Security policy: all combinations of rules, flavors, channels and procedures compared with a
+// model; the users as which calls act; and the reasons in the log.
 
 package nfsserver_test
 
@@ -32,39 +32,39 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// ourCA and otherCA stand for authorities: rules compare digests only.
+// ourCA and otherCA stand for authorities; rules compare only their digests.
 var ourCA, otherCA = &x509.Certificate{Raw: []byte("our authority")}, &x509.Certificate{Raw: []byte("another authority")}
 
-// digestOf returns the value of ca= for an authority.
+// digestOf returns the value that ca= has for an authority.
 func digestOf(ca *x509.Certificate) string {
 	sum := sha256.Sum256(ca.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// certified returns a channel with a verified client certificate.
+// certified returns a channel whose client certificate is verified.
 func certified(ca *x509.Certificate, dns ...string) transport.Channel {
 	leaf := &x509.Certificate{Raw: ourCA.Raw[:3], DNSNames: dns}
 	return transport.Channel{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf, ca}}, PeerCertificates: []*x509.Certificate{leaf, ca}}}
 }
 
-// channels are the connections of the policy test, by name.
+// channels has the connections of the policy test, by name.
 var channels = map[string]transport.Channel{
 	"clear": {},
 	"tls":   {TLS: &tls.ConnectionState{}},
-	// An unverified certificate counts as none.
+	// a certificate that is not verified counts as none
 	"unverified": {TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{DNSNames: []string{"pc7.example.org"}}}}},
 	"ours":       certified(ourCA, "PC7.Example.org"),
 	"othername":  certified(ourCA, "pc7.example.com"),
 	"otherca":    certified(otherCA, "pc7.example.org"),
 }
 
-// A policyRule is a client's options, with the model's view of their demands.
+// A policyRule has a client's options, and how the model sees their demands.
 type policyRule struct {
 	options string
 	flavors []oncrpc.Flavor
 	level   transport.XprtSec
-	name    bool // needs a name in example.org
-	ca      bool // needs our authority
+	name    bool // the certificate must have a name in example.org
+	ca      bool // the certificate must be from our authority
 }
 
 const (
@@ -88,10 +88,10 @@ var policyRules = []policyRule{
 	{options: "rw,xprtsec=mtls,cert=*.example.org,certid=7:8,sec=sys:krb5,ca=" + digestOf(ourCA), flavors: []oncrpc.Flavor{asys, k}, level: transport.XprtMTLS, name: true, ca: true},
 }
 
-// A policyOp is a procedure with its arguments.
+// A policyOp is a procedure, with its arguments, in the policy test.
 type policyOp struct {
 	name    string
-	program int // index of Programs: NFS, MOUNT, NFSACL
+	program int // index in Programs: NFS, MOUNT, NFSACL
 	proc    uint32
 	args    func(root, file nfs3.FH) xdr.Marshaler
 	free    bool // no demand applies
@@ -113,7 +113,7 @@ var policyOps = []policyOp{
 	{"MNT", 1, mount3.ProcMnt, func(_, _ nfs3.FH) xdr.Marshaler { return &mount3.PathArgs{Path: "/x"} }, true, false},
 }
 
-// wantStrong is the model of the policy.
+// wantStrong is the policy's model: it reports whether the rule permits a call.
 func (p *policyRule) wantStrong(op *policyOp, flavor oncrpc.Flavor, channel string) bool {
 	if op.free {
 		return true
@@ -142,8 +142,8 @@ func callOf(flavor oncrpc.Flavor, channel transport.Channel, args xdr.Marshaler)
 	return c
 }
 
-// TestSecurityPolicy: for each rule, operation, flavor and channel, the check before the duplicate
-// request cache and the procedure itself agree with the model.
+// TestSecurityPolicy: each rule, operation, flavor and channel is tested. The check before the
+// duplicate request cache, and the procedure itself, agree with the model.
 func TestSecurityPolicy(t *testing.T) {
 	conformance.Proves(t, "R9289-021", "R9289-059", "R9289-067")
 	for _, p := range policyRules {
@@ -175,7 +175,7 @@ func TestSecurityPolicy(t *testing.T) {
 	}
 }
 
-// securityServer returns a Server of one export, without listeners.
+// securityServer returns a Server with one export, without listeners.
 func securityServer(t *testing.T, tree nfsserver.FS, text string, o nfsserver.Options) *nfsserver.Server {
 	t.Helper()
 	f, err := exports.Parse("exports", []byte(text))
@@ -191,7 +191,7 @@ func securityServer(t *testing.T, tree nfsserver.FS, text string, o nfsserver.Op
 	return s
 }
 
-// fileIn creates the file f by a call that the rule accepts.
+// fileIn creates the file f with a call that the rule accepts, and returns its handle.
 func fileIn(t *testing.T, s *nfsserver.Server, root nfs3.FH, p *policyRule) nfs3.FH {
 	t.Helper()
 	c := callOf(p.flavors[0], channels["ours"], &nfs3.CreateArgs{Where: nfs3.DirOpArgs{Dir: root, Name: []byte("f")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o666}})
@@ -206,8 +206,8 @@ func fileIn(t *testing.T, s *nfsserver.Server, root nfs3.FH, p *policyRule) nfs3
 	return res.FH.FH
 }
 
-// wantStatus checks the status at the start of the results: that of a served call, or
-// NFS3ERR_ACCES.
+// wantStatus checks the status at the start of a call's results. It must be want if ok is set, and
+// otherwise NFS3ERR_ACCES.
 func wantStatus(t *testing.T, what string, c *transport.Call, ok bool, want nfs3.Status) {
 	t.Helper()
 	if !ok {
@@ -218,9 +218,9 @@ func wantStatus(t *testing.T, what string, c *transport.Call, ok bool, want nfs3
 	}
 }
 
-// TestWeakCallsOnTheWire: the procedure numbers reach the policy. With AUTH_SYS in clear a krb5
-// export gives the root's attributes and FSINFO, MNT, DUMP, EXPORT and NULL, and AUTH_TOOWEAK for
-// the rest.
+// TestWeakCallsOnTheWire: the policy gets the procedures' numbers. With AUTH_SYS and without TLS, a
+// krb5 export serves the root's attributes and FSINFO, MNT, DUMP, EXPORT and NULL. Other calls get
+// AUTH_TOOWEAK.
 func TestWeakCallsOnTheWire(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: ruled(t, "/x *(rw,insecure,sec=krb5p:krb5)\n/y *(rw,insecure,xprtsec=tls)\n")})
 	tooWeak := "rpc: credentials refused (AUTH_TOOWEAK)"
@@ -253,12 +253,12 @@ func TestWeakCallsOnTheWire(t *testing.T) {
 	}
 }
 
-// ignored are results of any form.
+// An ignored decodes results of any form, and drops them.
 type ignored struct{}
 
 func (ignored) DecodeXDR(d *xdr.Decoder) { d.Rest() }
 
-// bareCall returns a call's error, or "".
+// bareCall makes a call, and returns the text of its error, or "".
 func (c *client) bareCall(prog, vers, proc uint32, args xdr.Marshaler) string {
 	c.Helper()
 	p := transport.Proc{Prog: prog, Vers: vers, Proc: proc, Name: "bare", MaxReply: 4096}
@@ -269,8 +269,8 @@ func (c *client) bareCall(prog, vers, proc uint32, args xdr.Marshaler) string {
 	return ""
 }
 
-// TestWeakCallsSayWhy: the log has one line for each cause, with the level or flavor that the call
-// has, those that would do, and the cure.
+// TestWeakCallsSayWhy: the log has one line for each cause. The line has the call's level or
+// flavor, those that would be accepted, and the remedy.
 func TestWeakCallsSayWhy(t *testing.T) {
 	for _, of := range []struct {
 		options, channel string
@@ -303,8 +303,8 @@ func TestWeakCallsSayWhy(t *testing.T) {
 	}
 }
 
-// TestCertificateNames: names of all kinds count, without regard to case, and the client's own
-// certificate is no authority.
+// TestCertificateNames: names of all kinds are compared, ignoring case. The client's own
+// certificate does not count as an authority.
 func TestCertificateNames(t *testing.T) {
 	uri, err := url.Parse("spiffe://example.org/backup")
 	if err != nil {
@@ -329,8 +329,8 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// TestSecurityOfLaterTLS: a connection's decision in clear is not used after its handshake, nor
-// that of one certificate for another.
+// TestSecurityOfLaterTLS: the decision for a connection before its TLS handshake is not used after
+// the handshake. The decision for one certificate is not used for another.
 func TestSecurityOfLaterTLS(t *testing.T) {
 	s := securityServer(t, memfs.New(memfs.Options{}), "/x *(xprtsec=mtls,cert=*.example.org)\n", nfsserver.Options{Squash: remote, Logger: slog.New(slog.DiscardHandler)})
 	memo := new(atomic.Value)
@@ -346,7 +346,7 @@ func TestSecurityOfLaterTLS(t *testing.T) {
 	}
 }
 
-// TestSecurityActs: the effective user of each kind of caller.
+// TestSecurityActs: each kind of caller acts as the expected effective user.
 func TestSecurityActs(t *testing.T) {
 	alice := transport.Cred{UID: 1000, GID: 1000, GIDs: []uint32{27}}
 	nobody := transport.Cred{UID: idmap.Anonymous, GID: idmap.Anonymous}
@@ -391,8 +391,8 @@ func TestSecurityActs(t *testing.T) {
 	}
 }
 
-// TestSecurityActsWithoutPrivileges: a server that acts as one user does so for all flavors and
-// certificates.
+// TestSecurityActsWithoutPrivileges: a server without privileges acts as one user, whatever the
+// flavor and certificate.
 func TestSecurityActsWithoutPrivileges(t *testing.T) {
 	own := nfsserver.Squash{All: true, UID: 5, GID: 6, TrustLocal: true}
 	for _, options := range []string{"sec=krb5,no_root_squash", "sec=sys:krb5,xprtsec=mtls,certid=7:8"} {
@@ -404,8 +404,8 @@ func TestSecurityActsWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// TestSecurePorts: a flavor that proves its user needs no reserved port, neither its calls nor the
-// MNT before them; the others do, each by its own option.
+// TestSecurePorts: with a flavor that proves its user, neither calls nor the MNT before them need a
+// reserved port. Other flavors need one, each according to its own option.
 func TestSecurePorts(t *testing.T) {
 	for _, of := range []struct {
 		options string
@@ -436,8 +436,8 @@ func TestSecurePorts(t *testing.T) {
 	}
 }
 
-// TestLocksNeedNoFlavor: another program's calls use the files of an export in spite of its
-// demands, with the rights of their own flavor if it is listed.
+// TestLocksNeedNoFlavor: calls of another program, such as NLM, use an export's files whatever the
+// export demands. They have the rights of their own flavor if the export lists it.
 func TestLocksNeedNoFlavor(t *testing.T) {
 	for options, readOnly := range map[string]bool{
 		"rw,sec=krb5": false, "rw,xprtsec=mtls": false, "sec=sys,ro,sec=krb5,rw": true, "sec=krb5,rw,sec=sys,ro": true,
@@ -455,7 +455,7 @@ func TestLocksNeedNoFlavor(t *testing.T) {
 	}
 }
 
-// TestSecurityWithoutRules: Options.Security has the demands of exports without rules.
+// TestSecurityWithoutRules: exports without rules have the demands in Options.Security.
 func TestSecurityWithoutRules(t *testing.T) {
 	sec, err := exports.ParseSecurity("krb5:sys", "tls")
 	if err != nil {

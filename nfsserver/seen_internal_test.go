@@ -1,5 +1,5 @@
-// The table of logged pairs: each is known once it was seen, from many goroutines, and the table
-// never grows.
+// The table of logged pairs: each pair is known once it has been seen, from many goroutines, and
+// the table never grows.
 
 package nfsserver
 
@@ -28,7 +28,7 @@ func TestSeenTable(t *testing.T) {
 		t.Errorf("%d of 20 pairs are new", n)
 	}
 	var addr [16]byte
-	for i := range uint32(100_000) { // more than fit: the newest is known all the same
+	for i := range uint32(100_000) { // more pairs than fit: the newest is known nevertheless
 		binary.BigEndian.PutUint32(addr[:], i)
 		if table.first(addr, 1); table.first(addr, 1) {
 			t.Fatalf("pair %d is new twice", i)

@@ -1,4 +1,4 @@
-// Shutdown beside a call that hangs in a file system.
+// Shutdown while a call hangs in a file system.
 
 package nfsserver_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A hangingFS is a quick FS whose Getattr hangs from some time on.
+// A hangingFS counts as quick, but from some time on its Getattr hangs.
 type hangingFS struct {
 	nfsserver.FS
 	hangs         atomic.Bool
@@ -32,8 +32,8 @@ func (f *hangingFS) Close() error {
 	return f.FS.Close()
 }
 
-// TestShutdownKeepsTheFSOfAHungCall: a call hangs where it arrived, in no lane. Shutdown reports
-// the export, and Close leaves its FS open, because the call may still use it.
+// TestShutdownKeepsTheFSOfAHungCall: a call hangs in the goroutine that received it, in no lane.
+// Shutdown reports the export, and Close leaves its FS open, because the call may still use it.
 func TestShutdownKeepsTheFSOfAHungCall(t *testing.T) {
 	f := &hangingFS{FS: memory(t), entered: make(chan struct{}), ends: make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/x", FS: f}}})
@@ -44,7 +44,7 @@ func TestShutdownKeepsTheFSOfAHungCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := h.svc.Shutdown(ctx)
-	_ = h.srv.Close() // reports the export, too
+	_ = h.srv.Close() // also reports the export
 	closed := f.closed.Load()
 	close(f.ends)
 	h.svc = nil

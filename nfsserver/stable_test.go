@@ -10,13 +10,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A forgetfulDisk tracks the losses of a power failure: bytes written, and directories, devices and
-// attributes changed, since the last Sync.
+// A forgetfulDisk records the losses if power failed now: bytes written, and directories, devices
+// and attributes changed, since the last Sync.
 type forgetfulDisk struct {
 	nfsserver.FS
 	mu    sync.Mutex
-	data  map[nfsserver.Ref]bool // contents
-	other map[nfsserver.Ref]bool // attributes, and the names in a directory
+	data  map[nfsserver.Ref]bool // files whose contents would be lost
+	other map[nfsserver.Ref]bool // objects whose attributes or names would be lost
 }
 
 func newForgetfulDisk(fs nfsserver.FS) *forgetfulDisk {
@@ -66,11 +66,11 @@ func (d *forgetfulDisk) Mkdir(c nfsserver.Cred, dir nfsserver.Ref, name string, 
 
 func (d *forgetfulDisk) Symlink(c nfsserver.Cred, dir nfsserver.Ref, name, target string, s *nfsserver.SetAttr) (nfsserver.Ref, nfsserver.Attr, error) {
 	r, a, err := d.FS.Symlink(c, dir, name, target, s)
-	d.dirty(d.other, dir) // the link itself is stable with its directory
+	d.dirty(d.other, dir) // a Sync of the directory makes the link stable too
 	return r, a, err
 }
 
-// lost returns the present losses of a power failure.
+// lost returns how many objects a power failure would damage now.
 func (d *forgetfulDisk) lost() (data, other int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func forgetful(t *testing.T) (*client, *forgetfulDisk) {
 }
 
 // COMMIT, and a stable WRITE, return only when the bytes are on the disk (RFC 1813 §3.3.7,
-// §3.3.21).
+// §3.3.21). A COMMIT syncs only its own file.
 func TestStableDataIsSynced(t *testing.T) {
 	c, disk := forgetful(t)
 	f := c.file(c.root, "f", 0o644)
@@ -112,7 +112,7 @@ func TestStableDataIsSynced(t *testing.T) {
 			t.Error("COMMIT is answered while bytes are not on the disk")
 		}
 	}
-	disk.dirty(disk.other, nfsserver.Ref{}) // another file's state would show
+	disk.dirty(disk.other, nfsserver.Ref{}) // another file's change, which the COMMIT must leave
 	c.write(f, 0, "x", nfs3.Unstable)
 	c.want("COMMIT", c.commit(f).Status, nfs3.OK)
 	if data, other := disk.lost(); data != 0 || other != 1 {
@@ -120,7 +120,7 @@ func TestStableDataIsSynced(t *testing.T) {
 	}
 }
 
-// Changes of names and attributes are on the disk when they are answered (RFC 1813 §4.8).
+// Changes of names and attributes are on the disk before they are answered (RFC 1813 §4.8).
 func TestChangesAreSynced(t *testing.T) {
 	c, disk := forgetful(t)
 	f := c.file(c.root, "f", 0o644)

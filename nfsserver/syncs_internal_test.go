@@ -1,4 +1,4 @@
-// Shared syncs.
+// Syncs that several calls share.
 
 package nfsserver
 
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Calls that arrive during a sync share the next one, and its error. It includes attributes if one
-// of these calls needs that.
+// Calls that arrive during a sync share the next sync, and its error. That sync includes attributes
+// if one of these calls needs them.
 func TestSyncsAreShared(t *testing.T) {
 	var tab syncTable
 	key := Ref{n: 20}
@@ -55,7 +55,7 @@ func TestSyncsAreShared(t *testing.T) {
 	}
 }
 
-// A panic in run ends its own call, and the others get their turn.
+// A panic in run ends only its own call, and the waiting calls continue.
 func TestSyncPanics(t *testing.T) {
 	var tab syncTable
 	func() {

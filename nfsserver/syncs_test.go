@@ -1,4 +1,4 @@
-// Durability when the disk fails under several clients at once.
+// Durability when the disk fails while several clients use it.
 
 package nfsserver_test
 
@@ -12,12 +12,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A failingDisk fails one Sync like a kernel: the data written before the failure is lost, and only
+// A failingDisk fails one Sync as a kernel does: data written before the failure is lost, and only
 // the caller of that Sync gets the error.
 type failingDisk struct {
 	nfsserver.FS
-	begun   chan struct{} // receives when the Sync that will fail has begun
-	fail    chan struct{} // closed to let it fail
+	begun   chan struct{} // receives a value when the Sync that will fail has begun
+	fail    chan struct{} // closed to make that Sync fail
 	mu      sync.Mutex
 	syncs   int
 	taken   int // total bytes written
@@ -52,8 +52,8 @@ func (d *failingDisk) Sync(nfsserver.Ref, bool) error {
 	return nil
 }
 
-// A client whose data was lost in a sync requested by another must not get a success, neither for
-// COMMIT nor for a stable WRITE (RFC 1813 §3.3.7, §3.3.21).
+// One client's sync loses another client's data. The other client must not get a success, neither
+// from COMMIT nor from a stable WRITE (RFC 1813 §3.3.7, §3.3.21).
 func TestLossIsReportedToAll(t *testing.T) {
 	disk := &failingDisk{FS: memory(t), begun: make(chan struct{}), fail: make(chan struct{})}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}, AsyncNames: true})
@@ -73,7 +73,7 @@ func TestLossIsReportedToAll(t *testing.T) {
 	}
 	wg.Go(func() { cb = b.commit(fh) })
 	wg.Go(func() { w = b.write(fh, 4, "more", nfs3.FileSync) })
-	for b.attr(fh).Size < 8 { // the write happens before the sync fails
+	for b.attr(fh).Size < 8 { // waits, so the write happens before the sync fails
 		runtime.Gosched()
 	}
 	close(disk.fail)
@@ -83,7 +83,7 @@ func TestLossIsReportedToAll(t *testing.T) {
 		t.Error("a COMMIT tells a client that what was lost is safe")
 	}
 	a.want("the stable WRITE", w.Status, nfs3.OK)
-	disk.mu.Lock() // the network orders nothing for the race detector
+	disk.mu.Lock() // the race detector sees no order through the network
 	defer disk.mu.Unlock()
 	if disk.lost != 8 || disk.written != 0 {
 		t.Fatalf("%d bytes lost, %d not on disk", disk.lost, disk.written)

@@ -1,4 +1,4 @@
-// Trees chosen by the caller's address and transport.
+// Trees that the caller's address and transport select.
 
 package nfsserver_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// hosts is a tree for each host, and for RDMA and TCP apart.
+// A hosts has a tree for each host, and separate ones for RDMA and TCP.
 type hosts struct{ *users }
 
 func (hosts) tree(c nfsserver.Caller) uint64 {
@@ -34,11 +34,11 @@ func (h hosts) May(c nfsserver.Caller, tree uint64) error {
 }
 
 func (h hosts) Open(c nfsserver.Caller, tree uint64) (nfsserver.FS, error) {
-	c.UID = uint32(tree) // as users.Open expects
+	c.UID = uint32(tree) // users.Open expects the tree's number as the user
 	return h.users.Open(c, tree)
 }
 
-// TestTreeOfEachConnection: a tree chosen by address and transport, whatever the user.
+// TestTreeOfEachConnection: the address and transport select the tree, whoever the user is.
 func TestTreeOfEachConnection(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/home", Trees: hosts{newUsers(t)}}}})
 	roots := map[string]nfs3.FH{}

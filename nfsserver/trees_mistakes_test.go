@@ -1,4 +1,4 @@
-// Trees with mistakes of the program that serves them.
+// Trees whose program makes mistakes.
 
 package nfsserver_test
 
@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A fixed is one tree, with any answers to Mount.
+// A fixed has one tree, and always returns rest from Mount.
 type fixed struct {
 	fs   nfsserver.FS
 	rest string
@@ -20,10 +20,10 @@ func (f fixed) Mount(nfsserver.Caller, string) (uint64, string, error) { return 
 func (fixed) May(nfsserver.Caller, uint64) error                       { return nil }
 func (f fixed) Open(nfsserver.Caller, uint64) (nfsserver.FS, error)    { return f.fs, nil }
 
-// longRefs is a tree whose Refs, but for the root's, are too long for handles of trees.
+// A longRefs is a tree whose Refs are too long for handles of trees, except the root's.
 type longRefs struct {
 	nfsserver.FS
-	root bool // the root's too
+	root bool // the root's Ref is too long as well
 }
 
 func (longRefs) long() nfsserver.Ref {
@@ -43,8 +43,8 @@ func (f longRefs) Lookup(c nfsserver.Cred, dir nfsserver.Ref, name string) (nfss
 	return f.long(), a, err
 }
 
-// TestTreesWithMistakes: a Mount that invents paths and Refs without room give errors, no bad
-// handles.
+// TestTreesWithMistakes: if Mount invents paths, or Refs leave no room, the result is an error and
+// no bad handle.
 func TestTreesWithMistakes(t *testing.T) {
 	for _, rest := range []string{"x", "..", "/a", "a/"} {
 		h := serveUsers(t, fixed{memory(t), rest}, 0)

@@ -1,5 +1,5 @@
-// Trees chosen for each caller: users and connections apart, handles of others, restarts, eviction
-// and removal while in use.
+// Trees selected for each caller: separate users and connections, handles of others, restarts,
+// eviction, and removal while in use.
 
 package nfsserver_test
 
@@ -24,18 +24,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// users is a tree for each user: user N mounts "", "me" or a directory below, or "N", if N is
-// himself. Content stays while the FS is closed, as on a disk.
+// A users has a tree for each user. User N can mount "", "me" or a directory below, or "N". Content
+// stays while the FS is closed, as on a disk.
 type users struct {
 	t *testing.T
 
 	mu      sync.Mutex
-	content map[uint64]nfsserver.FS // of all trees, open or not
+	content map[uint64]nfsserver.FS // the content of all trees, open or not
 	open    map[uint64]bool
 	gone    map[uint64]bool
-	fails   error // of the next Open
-	opened  int   // number of calls of Open
-	most    int   // of trees open at once
+	fails   error // the error of the next Open
+	opened  int   // number of calls to Open
+	most    int   // largest number of trees open at once
 }
 
 func newUsers(t *testing.T) *users {
@@ -92,7 +92,7 @@ func (u *users) Open(c nfsserver.Caller, tree uint64) (nfsserver.FS, error) {
 // errPanic makes Open panic.
 var errPanic = errors.New("panic")
 
-// A userTree is one opening of a tree.
+// A userTree is a tree that is open.
 type userTree struct {
 	nfsserver.FS
 	of     *users
@@ -135,7 +135,7 @@ func serveUsers(t *testing.T, u nfsserver.Trees, most int) *host {
 }
 
 // TestTreeOfEachUser: each user sees a tree of their own at the same path, over both transports. A
-// handle of another's tree is refused.
+// handle from another user's tree is refused.
 func TestTreeOfEachUser(t *testing.T) {
 	h := serveUsers(t, newUsers(t), 0)
 	a, b := h.dial(as(1)).mount("/home"), h.dialRDMA(as(2)).mount("/home")
@@ -157,7 +157,7 @@ func TestTreeOfEachUser(t *testing.T) {
 		c.want("RENAME into another's tree", c.rename(c.client.root, "f", c.root, "g").Status, nfs3.ErrXDev)
 		c.want("LINK of one's own file there", c.link(c.own, c.root, "g").Status, nfs3.ErrXDev)
 	}
-	// A credential without a user is Nobody, and not user 0.
+	// a credential without a user is Nobody, not user 0
 	if st := h.dial(transport.Cred{}).mnt("/home/0").Status; st != mount3.ErrAcces {
 		t.Errorf("MNT of user 0's tree without a user: %v", st)
 	}
@@ -179,7 +179,7 @@ func TestTreeOfEachUser(t *testing.T) {
 	}
 }
 
-// TestTreeHandlesAreSealed: each change of a handle's bits makes it useless.
+// TestTreeHandlesAreSealed: changing any bit of a handle makes it invalid.
 func TestTreeHandlesAreSealed(t *testing.T) {
 	u := newUsers(t)
 	h := serveUsers(t, u, 0)
@@ -203,7 +203,7 @@ func TestTreeHandlesAreSealed(t *testing.T) {
 }
 
 // TestTreeHandlesSurvive: handles stay valid through a restart of the server, and lead to the same
-// trees of the same users.
+// trees.
 func TestTreeHandlesSurvive(t *testing.T) {
 	u := newUsers(t)
 	h := serveUsers(t, u, 0)
@@ -228,7 +228,8 @@ func TestTreeHandlesSurvive(t *testing.T) {
 			t.Errorf("READ of user %d: %v %q", uid, res.Status, data)
 		}
 	}
-	// The same name as an export with one tree: a handle of a tree is none of it, and the reverse.
+	// An export with one tree has the same name: it refuses handles of a tree for each user, and
+	// the reverse.
 	h.stop()
 	one := serve(t, nfsserver.Options{Key: [nfsserver.KeySize]byte{7}, Squash: believeAll, Exports: []nfsserver.Export{{Name: "/home", FS: memory(t)}}})
 	c := one.dial(root).mount("/home")
@@ -238,8 +239,8 @@ func TestTreeHandlesSurvive(t *testing.T) {
 	c1.want("a handle of the one tree", c1.getattr(c.root).Status, nfs3.ErrStale)
 }
 
-// TestManyTrees: a client that mounts far more trees than may be open keeps memory bounded. All
-// trees stay usable, also during calls of others.
+// TestManyTrees: a client mounts far more trees than may be open, and memory stays bounded. All
+// trees stay usable, also during calls by others.
 func TestManyTrees(t *testing.T) {
 	const most, trees = 4, 300
 	u := newUsers(t)
@@ -252,7 +253,7 @@ func TestManyTrees(t *testing.T) {
 		others.Go(func() {
 			for !done.Load() {
 				st := c.getattr(f).Status
-				if st != nfs3.ErrJukebox { // both others may wait for room at once
+				if st != nfs3.ErrJukebox { // the two others may both be waiting for room
 					c.want("GETATTR beside many mounts", st, nfs3.OK)
 				}
 			}
@@ -260,7 +261,7 @@ func TestManyTrees(t *testing.T) {
 	}
 	for uid := uint32(10); uid < 10+trees; uid++ {
 		c := h.dial(as(uid))
-		for c.mnt("/home").Status == mount3.ErrServerFault { // no tree was idle
+		for c.mnt("/home").Status == mount3.ErrServerFault { // repeats while no tree is idle
 		}
 		c.rpc.Close()
 	}
@@ -273,8 +274,8 @@ func TestManyTrees(t *testing.T) {
 	})
 }
 
-// TestTreeVerifier: after a tree was closed for others, its write verifier is another, so clients
-// send uncommitted data again.
+// TestTreeVerifier: a tree was closed to make room for others. It then has another write verifier,
+// so clients send uncommitted data again.
 func TestTreeVerifier(t *testing.T) {
 	h := serveUsers(t, newUsers(t), 1)
 	a := h.dial(as(1)).mount("/home")
@@ -290,8 +291,8 @@ func TestTreeVerifier(t *testing.T) {
 	}
 }
 
-// TestTreeRemovedInUse: under load of its user a tree is removed. From then on its handles are
-// stale, and CloseTree returns after its last call.
+// TestTreeRemovedInUse: a tree is removed while its user makes many calls. From then on its handles
+// are stale, and CloseTree returns after the last call.
 func TestTreeRemovedInUse(t *testing.T) {
 	u := newUsers(t)
 	h := serveUsers(t, u, 0)
@@ -321,12 +322,12 @@ func TestTreeRemovedInUse(t *testing.T) {
 	if err := h.srv.CloseTree(context.Background(), "/nothing", 1); err == nil {
 		t.Error("CloseTree of no export: no error")
 	}
-	// The tree comes back: old handles lead to it again.
+	// when the tree is back, old handles lead to it again
 	u.set(func() { u.gone[1] = false })
 	c.want("GETATTR of a tree that is back", c.getattr(f).Status, nfs3.OK)
 }
 
-// TestTreeClosedInUse: while trees are closed all the time, their users' calls go on.
+// TestTreeClosedInUse: while trees are closed again and again, their users' calls succeed.
 func TestTreeClosedInUse(t *testing.T) {
 	h := serveUsers(t, newUsers(t), 0)
 	c := h.dial(as(1)).mount("/home")
@@ -349,7 +350,7 @@ func TestTreeClosedInUse(t *testing.T) {
 	calls.Wait()
 }
 
-// TestTreeFailsToOpen: clients retry, unless the tree is gone.
+// TestTreeFailsToOpen: if a tree fails to open, clients retry, unless the tree is gone.
 func TestTreeFailsToOpen(t *testing.T) {
 	u := newUsers(t)
 	h := serveUsers(t, u, 0)
@@ -399,7 +400,7 @@ func TestTreesExportRemoved(t *testing.T) {
 	stay.want("GETATTR beside it", stay.getattr(stay.root).Status, nfs3.OK)
 }
 
-// mayPanics are users with a May that panics on request.
+// A mayPanics is a users whose May panics on request.
 type mayPanics struct {
 	*users
 	now *atomic.Bool
@@ -412,7 +413,7 @@ func (p mayPanics) May(c nfsserver.Caller, tree uint64) error {
 	return p.users.May(c, tree)
 }
 
-// TestTreesPanic: a panic in May fails the call alone. The export can still be removed, and then
+// TestTreesPanic: a panic in May fails only that call. The export can still be removed, which
 // closes its trees.
 func TestTreesPanic(t *testing.T) {
 	u := mayPanics{newUsers(t), new(atomic.Bool)}
@@ -433,7 +434,7 @@ func TestTreesPanic(t *testing.T) {
 	})
 }
 
-// TestTreesUnderRules: the rules of the export count before May.
+// TestTreesUnderRules: the rules of the export are checked before May.
 func TestTreesUnderRules(t *testing.T) {
 	u := newUsers(t)
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/home", Trees: u, Rules: rules(t, "/home 127.0.0.1(ro,insecure)")}}})
@@ -445,8 +446,8 @@ func TestTreesUnderRules(t *testing.T) {
 	}
 }
 
-// TestTreesAtMount: with sec=krb5 a client reads attributes of a root with AUTH_SYS, and no more.
-// It opens no tree.
+// TestTreesAtMount: with sec=krb5, a client with AUTH_SYS can read only the attributes of a root.
+// This opens no tree.
 func TestTreesAtMount(t *testing.T) {
 	u := newUsers(t)
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/home", Trees: u, Rules: rules(t, "/home *(rw,insecure,sec=krb5)")}}})
@@ -465,7 +466,7 @@ func TestTreesAtMount(t *testing.T) {
 	}
 }
 
-// TestTreesAllocateNothing: GETATTR in an open tree.
+// TestTreesAllocateNothing: GETATTR in an open tree does not allocate.
 func TestTreesAllocateNothing(t *testing.T) {
 	h := serveUsers(t, newUsers(t), 0)
 	c := h.dial(as(1)).mount("/home")

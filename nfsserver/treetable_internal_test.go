@@ -1,4 +1,4 @@
-// Room for a tree: how many other trees are closed for it.
+// Room for a tree: how many other trees are closed to make it.
 
 package nfsserver
 
@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// gated is an FS whose Close waits for the test.
+// A gated is an FS whose Close waits for the test.
 type gated struct {
 	FS
 	gate chan struct{}
@@ -18,15 +18,15 @@ func (gated) Root() Ref      { return Ref{} }
 func (gated) Info() Info     { return Info{} }
 func (g gated) Close() error { <-g.gate; return nil }
 
-// allTrees opens any tree for anyone.
+// An allTrees opens any tree for any caller.
 type allTrees struct{ gate chan struct{} }
 
 func (allTrees) Mount(Caller, string) (uint64, string, error) { return 0, "", nil }
 func (allTrees) May(Caller, uint64) error                     { return nil }
 func (a allTrees) Open(Caller, uint64) (FS, error)            { return gated{gate: a.gate}, nil }
 
-// TestBurstClosesOneTree: several calls for a tree that is not open close one tree for it, however
-// long the close takes. Calls for another tree close another.
+// TestBurstClosesOneTree: if several calls need a tree that is not open, one other tree is closed
+// for them, however long this takes. Calls for a second tree close a second one.
 func TestBurstClosesOneTree(t *testing.T) {
 	const most = 4
 	gate := make(chan struct{})

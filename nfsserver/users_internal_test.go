@@ -1,5 +1,5 @@
-// A connection's users: each call counted once, from many goroutines, the newest known, and their
-// number bounded.
+// A connection's users: each call is counted once, from many goroutines, the newest users are
+// known, and their number is bounded.
 
 package nfsserver
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// sysUser returns a user of AUTH_SYS.
+// sysUser returns the key of a user with AUTH_SYS.
 func sysUser(uid uint32) userKey { return userKey{flavor: oncrpc.FlavorSys, uid: uid, named: true} }
 
 func TestUsersOfAConnection(t *testing.T) {
@@ -67,8 +67,8 @@ func TestUsersOfAConnection(t *testing.T) {
 	}
 }
 
-// TestUsersCountedAtOnce: a connection's calls may come from several goroutines, and be listed
-// meanwhile.
+// TestUsersCountedAtOnce: calls on a connection are counted from several goroutines while its users
+// are listed.
 func TestUsersCountedAtOnce(t *testing.T) {
 	const each = 1000
 	var u users
@@ -99,7 +99,7 @@ func TestUsersCountedAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkUsers measures the cost of a call by the previous call's user, and by another one.
+// BenchmarkUsers measures counting a call of the same user as before, and of another user.
 func BenchmarkUsers(b *testing.B) {
 	for name, of := range map[string]uint32{"same": 1, "of2": 2, "of32": maxUsers} {
 		b.Run(name, func(b *testing.B) {

@@ -1,4 +1,4 @@
-// Attributes before and after an operation: from the same moment, or omitted.
+// Attributes before and after an operation are from one moment, or omitted.
 
 package nfsserver_test
 
@@ -23,9 +23,9 @@ func (d *slowDisk) Sync(r nfsserver.Ref, dataOnly bool) error {
 	return d.FS.Sync(r, dataOnly)
 }
 
-// TestCommitHasAttributesOfOneMoment: another client's write while a COMMIT waits for the disk is
-// not between its attributes before and after. The committing client would take it for its own, and
-// keep its cache.
+// TestCommitHasAttributesOfOneMoment: another client writes while a COMMIT waits for the disk. That
+// write is not between the COMMIT's attributes before and after. Otherwise the committing client
+// would take it for its own, and keep its cache.
 func TestCommitHasAttributesOfOneMoment(t *testing.T) {
 	disk := &slowDisk{FS: memory(t)}
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: disk}}})
@@ -53,7 +53,7 @@ func TestCommitHasAttributesOfOneMoment(t *testing.T) {
 	}
 }
 
-// A sharedFS is served by other servers, too.
+// A sharedFS is an FS that other servers also serve.
 type sharedFS struct{ nfsserver.FS }
 
 func (f sharedFS) Info() nfsserver.Info {
@@ -62,8 +62,8 @@ func (f sharedFS) Info() nfsserver.Info {
 	return in
 }
 
-// TestSharedDirectoriesHaveNoAttributesBefore: another server may change them between the query and
-// the operation.
+// TestSharedDirectoriesHaveNoAttributesBefore: replies omit a directory's attributes from before a
+// change. Another server may change the directory between the query and the operation.
 func TestSharedDirectoriesHaveNoAttributesBefore(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: sharedFS{memory(t)}}}})
 	c := h.dial(root).mount("/e")

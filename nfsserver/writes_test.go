@@ -1,4 +1,4 @@
-// WRITEs of several clients to one file.
+// WRITEs by several clients to one file.
 
 package nfsserver_test
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A piecemealFS writes in pieces, and lets others run in between.
+// A piecemealFS writes in pieces, and lets other calls run in between.
 type piecemealFS struct {
 	nfsserver.FS
 	writing atomic.Int32
@@ -25,7 +25,7 @@ func (f *piecemealFS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off u
 	f.writing.Add(1)
 	defer f.writing.Add(-1)
 	for i := 0; i < 1000 && f.writing.Load() < 2; i++ {
-		runtime.Gosched() // another call comes, if it is let in
+		runtime.Gosched() // gives another WRITE time to come in, if it may
 	}
 	for done := 0; done < len(p); {
 		n, err := f.FS.WriteAt(c, r, p[done:min(len(p), done+len(p)/pieces)], off+uint64(done))
@@ -38,8 +38,8 @@ func (f *piecemealFS) WriteAt(c nfsserver.Cred, r nfsserver.Ref, p []byte, off u
 	return len(p), nil
 }
 
-// TestWritesAreNotMixed: of two concurrent WRITEs to the same bytes all bytes are from one, in
-// whatever pieces the FS writes them.
+// TestWritesAreNotMixed: two WRITEs to the same bytes run concurrently. All bytes are then from one
+// of them, in whatever pieces the FS writes.
 func TestWritesAreNotMixed(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{{Name: "/e", FS: &piecemealFS{FS: memory(t)}}}})
 	clients := []*client{h.dial(root).mount("/e"), h.dialRDMA(root).mount("/e")}

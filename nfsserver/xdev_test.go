@@ -1,4 +1,4 @@
-// Names do not cross exports: RENAME and LINK between two of them are XDEV.
+// Names do not cross exports: RENAME and LINK between two exports fail with XDEV.
 
 package nfsserver_test
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// TestNamesDoNotCrossExports: two trees of the same kind, so a handle of one would be meaningful in
-// the other. A refused call leaves both unchanged.
+// TestNamesDoNotCrossExports: two exports have trees of the same kind, so a handle of one would
+// have a meaning in the other. A refused call changes neither.
 func TestNamesDoNotCrossExports(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: believeAll, Exports: []nfsserver.Export{
 		{Name: "/x", FS: memfs.New(memfs.Options{})}, {Name: "/y", FS: memfs.New(memfs.Options{})}}})

@@ -1,4 +1,4 @@
-// The edges of addresses, numbers, names and sizes.
+// Addresses, numbers, names and sizes at their limits.
 
 package exports_test
 
@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// TestNetworkEdges: the first and the last address of a network match, their neighbors do not, and
-// a network matches only its own family.
+// TestNetworkEdges: a network's first and last addresses match it, and the addresses next to these
+// do not. A network matches only its own address family.
 func TestNetworkEdges(t *testing.T) {
 	for _, c := range []struct{ net, in, out string }{
 		{"0.0.0.0/0", "0.0.0.0 255.255.255.255 ::ffff:10.0.0.1", ":: ::1 ::a00:1 64:ff9b::a00:1"},
@@ -24,7 +24,7 @@ func TestNetworkEdges(t *testing.T) {
 		{"10.0.0.8/255.255.255.254", "10.0.0.8 10.0.0.9", "10.0.0.7 10.0.0.10"},
 		{"10.0.0.8/32", "10.0.0.8 ::ffff:10.0.0.8", "10.0.0.7 10.0.0.9 ::a00:8"},
 		{"10.0.0.8/255.255.255.255", "10.0.0.8", "10.0.0.7 10.0.0.9"},
-		{"10.0.0.0/010", "10.0.0.0 10.63.255.255", "9.255.255.255 10.64.0.0"}, // decimal
+		{"10.0.0.0/010", "10.0.0.0 10.63.255.255", "9.255.255.255 10.64.0.0"}, // decimal, not octal
 		{"10.0.0.8", "10.0.0.8 ::ffff:a00:8", "10.0.0.7 10.0.0.9 ::a00:8"},
 		{"::/0", ":: ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "0.0.0.0 10.0.0.1 ::ffff:10.0.0.1"},
 		{"8000::/1", "8000:: ffff::", "7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
@@ -48,8 +48,8 @@ func TestNetworkEdges(t *testing.T) {
 // TestAddressesAreWrittenInOneWay: ambiguous forms of addresses are mistakes.
 func TestAddressesAreWrittenInOneWay(t *testing.T) {
 	for spec, want := range map[string]string{
-		"010.0.0.1": "010.0.0.1 is not an address", // octal for some
-		// 10.0.0.0 for some programs, and 10.0.0.0/24 for others
+		"010.0.0.1": "010.0.0.1 is not an address", // some programs read this as octal
+		// some programs read this as 10.0.0.0, and others as 10.0.0.0/24
 		"10.0.0":               "10.0.0 is not an address",
 		"167772161":            "167772161 is not an address",
 		"10.0.0.1.":            "10.0.0.1. is not an address",
@@ -101,7 +101,7 @@ func TestAddressesAreWrittenInOneWay(t *testing.T) {
 	}
 }
 
-// TestNamesHaveNoCase: hosts, wildcards and lists in them ignore case.
+// TestNamesHaveNoCase: hosts, wildcards, and character lists in wildcards ignore case.
 func TestNamesHaveNoCase(t *testing.T) {
 	for spec, addr := range map[string]string{
 		"A.X": "10.0.0.1", "a.X.": "10.0.0.1", "*.X": "10.0.0.2", "[A-B].x": "10.0.0.2", "[^A].X": "10.0.0.2", "?B.X.": "10.0.0.3",
@@ -148,7 +148,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestFSIDs: numbers in exportfs(8)'s forms, root, and UUIDs with any punctuation.
+// TestFSIDs: fsid= accepts numbers in exportfs(8)'s forms, root, and UUIDs with any punctuation.
 func TestFSIDs(t *testing.T) {
 	for value, want := range map[string]uint64{
 		"0": 0, "root": 0, "7": 7, "010": 8, "0x10": 16, "0XfF": 255, "4294967295": 1<<32 - 1,
@@ -196,7 +196,7 @@ func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 		"/a -crossmnt b c(nocrossmnt)": "1:16: crossmnt is for the whole",
 		"/a -nohide b c(hide)":         "1:14: nohide is for the whole",
 		"/a b\n/a c(subtree_check)":    "2:4: subtree_check is for the whole",
-		// no number, and the number 0
+		// without a number, and with the number 0
 		"/a b\n/a c(fsid=0)":            "2:4: fsid= is for the whole",
 		"/a b(fsid=0)\n/a c":            "2:4: fsid= is for the whole",
 		"/a b(fsid=0)\n/c d(fsid=root)": "2:4: /a has that fsid= already",
@@ -205,7 +205,7 @@ func TestOptionsOverrideTheDefaultsOfTheLine(t *testing.T) {
 	}
 }
 
-// TestSizes: paths of up to 1024 bytes, lines and files of any length. The position of a mistake is
+// TestSizes: paths may have 1024 bytes, lines and files any length. The position of a mistake is
 // right even at their end.
 func TestSizes(t *testing.T) {
 	if x := modelMust(t, "/"+strings.Repeat("a", 1023)+" b"); len(x.Path) != 1024 {
@@ -231,12 +231,12 @@ func TestSizes(t *testing.T) {
 	wantMistake(t, "/a b("+strings.Repeat("x", 1<<16)+")", "1:6: there is no option")
 }
 
-// TestTheFirstOfMany: file order decides among any number of clients of one kind.
+// TestTheFirstOfMany: however many clients of one kind there are, the first in the file decides.
 func TestTheFirstOfMany(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("/a *(rw)")
 	for length := 8; length <= 32; length++ {
-		fmt.Fprintf(&b, " 10.0.0.1/%d", (length*7)%25+8) // each length once, in no order
+		fmt.Fprintf(&b, " 10.0.0.1/%d", (length*7)%25+8) // each length once, unsorted
 	}
 	x := modelMust(t, b.String())
 	first := x.Clients[1].Spec
@@ -245,7 +245,7 @@ func TestTheFirstOfMany(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNotSeen: a byte that editors do not show is not part of a rule.
+// TestBytesThatAreNotSeen: a byte that editors do not show does not become a part of a rule.
 func TestBytesThatAreNotSeen(t *testing.T) {
 	for text, want := range map[string]string{
 		"\ufeff/a b":             "1:1: \"\\ufeff/a\" is not an absolute path",
@@ -294,7 +294,7 @@ func TestBytesThatAreNotSeen(t *testing.T) {
 	}
 }
 
-// TestClientsOfAFile: the parts of a file that other packages read.
+// TestClientsOfAFile: the parts of a file that other packages use are right.
 func TestClientsOfAFile(t *testing.T) {
 	f, err := exports.Parse("f", []byte("# x\n/a pc1.x *.x\\\n\t10.0.0.1\n/b *\n/a 10.0.0.0/8\n"))
 	if err != nil {
@@ -318,7 +318,8 @@ func TestClientsOfAFile(t *testing.T) {
 	}
 }
 
-// TestWordsAreThoseOfTheParser: each option in the list is accepted, or refused with its reason.
+// TestWordsAreThoseOfTheParser: the parser accepts each option in the list, or refuses it with its
+// reason.
 func TestWordsAreThoseOfTheParser(t *testing.T) {
 	values := map[string]string{"anonuid": "=7", "anongid": "=7", "sec": "=sys", "xprtsec": "=tls", "cert": "=a,xprtsec=mtls",
 		"ca": "=" + strings.Repeat("0f", 32) + ",xprtsec=mtls", "certid": "=1:2,xprtsec=mtls", "fsid": "=7"}

@@ -1,4 +1,4 @@
-// Any bytes as an exports file.
+// Arbitrary bytes as an exports file.
 
 package exports_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// seeds are files of most features of the grammar.
+// seeds has files with most features of the grammar.
 var seeds = []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync,rw server @trusted @external(ro)", "\"/a b\" *(fsid=7)\\\n 10.0.0.0/8",
 	`/a\040b ::/64(anonuid=-2)`, "/a b[0-9].c(rw,sec=sys) # x\n", "/foo 192.168.0.0/255.255.252.0(crossmnt,nohide)",
 	"/a *(subtree_check,fsid=00112233-4455-6677-8899-aabbccddeeff)\r\n/b <world>(fsid=0x10)\r\n", "/long/path\n\t\tb(rw)\n", "/a b\n/a c(all_squash,no_acl)\n/a/ 10.0.0.1",
@@ -24,7 +24,7 @@ var seeds = []string{"/ master(rw) trusty(rw,no_root_squash)\n", "/srv/www -sync
 // digest is a value of ca=.
 const digest = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff"
 
-// format writes a file again: one line for each client, with all its options.
+// format writes a parsed file as text: one line for each client, with all its options.
 func format(f *exports.File) string {
 	var b strings.Builder
 	for _, x := range f.Exports {
@@ -42,7 +42,7 @@ func format(f *exports.File) string {
 	return b.String()
 }
 
-// formatWhole formats a whole export's options. A number above 32 bits belongs to a UUID.
+// formatWhole formats the options of a whole export. A number above 32 bits stands for a UUID.
 func formatWhole(w *exports.Whole) (s string) {
 	for _, o := range []struct {
 		on   bool
@@ -75,8 +75,8 @@ func wantPlace(t *testing.T, text []byte, err error) {
 	}
 }
 
-// FuzzParse: a text gives an error with a position, or a file that is equal after formatting and
-// parsing it again.
+// FuzzParse: a text gives an error with a position, or a file that stays equal when it is formatted
+// and parsed again.
 func FuzzParse(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -103,8 +103,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzUnrelatedRule: a client that no test address matches, and an unrelated export, change no
-// result.
+// FuzzUnrelatedRule: adding a client that no test address matches, or an unrelated export, changes
+// no result.
 func FuzzUnrelatedRule(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))

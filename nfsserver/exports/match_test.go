@@ -1,4 +1,4 @@
-// The client that an address matches, and the source of names.
+// Which client an address matches, and where names come from.
 
 package exports
 
@@ -16,14 +16,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// zone is a name service in memory.
+// A zone is a name service in memory.
 type zone struct {
 	mu      sync.Mutex
 	addrs   map[string][]string
 	names   map[string][]string
 	asked   int
 	err     error
-	blocked chan struct{} // nil: replies come at once
+	blocked chan struct{} // replies wait until it is closed; nil: replies come at once
 }
 
 func (z *zone) answer(ctx context.Context, table map[string][]string, key string) ([]string, error) {
@@ -63,7 +63,7 @@ func (z *zone) LookupNetIP(ctx context.Context, _, host string) (out []netip.Add
 	return out, err
 }
 
-// one returns the only export of a text.
+// one returns the only export in a text.
 func one(t *testing.T, text string) *Export {
 	t.Helper()
 	f, err := Parse("f", []byte(text))
@@ -83,19 +83,19 @@ func TestMatchTakesTheFirstOfTheMostSpecific(t *testing.T) {
 		{"/a * *.x.org 10.0.0.0/8 pc1", "10.0.0.1", "pc1"},
 		{"/a * *.x.org 10.0.0.0/8 10.0.0.1 pc1", "10.0.0.1", "10.0.0.1"},
 		{"/a * *.x.org 10.0.0.0/8 10.0.0.1", "10.0.0.2", "10.0.0.0/8"},
-		// among equal kinds the first in the file
+		// of several clients of the same kind, the first in the file
 		{"/a 10.0.0.0/8 10.0.0.0/24", "10.0.0.2", "10.0.0.0/8"},
 		{"/a 10.0.0.0/24 10.0.0.0/8", "10.0.0.2", "10.0.0.0/24"},
 		{"/a * *.x.org", "10.0.0.2", "*.x.org"},
 		{"/a * pc[2-3].x.org", "10.0.0.2", "pc[2-3].x.org"},
 		{"/a * pc[2-3].x.org", "10.0.0.1", "*"},
 		{"/a * PC?.X.ORG", "10.0.0.1", "PC?.X.ORG"},
-		{"/a *.x.org", "10.0.0.3", ""}, // a name that does not resolve back
+		{"/a *.x.org", "10.0.0.3", ""}, // its name does not resolve back to the address
 		{"/a *.x.org", "10.0.0.4", ""},
 		{"/a *.x.org", "2001:db8::1", "*.x.org"},
 		{"/a 2001:db8::/32 *", "2001:db8::1", "2001:db8::/32"},
 		{"/a fe80::/10", "fe80::1%lo", "fe80::/10"},
-		// name services may map IPv4 addresses to IPv6
+		// name services may return IPv4 addresses as IPv6 addresses
 		{"/a mapped.x.org", "10.0.0.5", "mapped.x.org"},
 		{"/a m*.x.org", "10.0.0.5", "m*.x.org"},
 		{"/a zoned.x.org", "fe80::5", "zoned.x.org"},
@@ -147,8 +147,8 @@ func TestNamesNeverBlock(t *testing.T) {
 	})
 }
 
-// TestNamesAreRenewed: a result lives for its time. While the name service fails the old one stays
-// in use, but not forever.
+// TestNamesAreRenewed: a result is used for nameAge. While the name service fails, the old result
+// stays in use, but not forever.
 func TestNamesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}}
@@ -176,18 +176,18 @@ func TestNamesAreRenewed(t *testing.T) {
 		z.err = nil
 		step(failedAge+time.Second, "[10.0.0.2] true")
 		delete(z.addrs, "pc")
-		step(nameAge+time.Second, "[] true") // known not to exist
+		step(nameAge+time.Second, "[] true") // the name is known not to exist
 	})
 }
 
 // TestOldNamesAreNotUsed: a result unused for long is not used, because the address may have
-// another owner. Until the next look-up ends the result is pending.
+// another owner. Until the next look-up ends, the result is pending.
 func TestOldNamesAreNotUsed(t *testing.T) {
 	for _, c := range []struct {
 		idle time.Duration
 		want string
 	}{
-		{nameAge, "pc"}, // renewed in the background
+		{nameAge, "pc"}, // used, and renewed in the background
 		{nameAge + staleAge - time.Second, "pc"},
 		{nameAge + staleAge, "pending"},
 		{24 * time.Hour, "pending"},
@@ -216,8 +216,8 @@ func TestOldNamesAreNotUsed(t *testing.T) {
 	}
 }
 
-// A literalZone replies like net.Resolver: a name that is an address resolves to itself, including
-// its zone.
+// A literalZone replies as net.Resolver does: a name that is an address resolves to itself,
+// including its zone.
 type literalZone struct{ *zone }
 
 func (z *literalZone) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -227,7 +227,8 @@ func (z *literalZone) LookupNetIP(ctx context.Context, network, host string) ([]
 	return z.zone.LookupNetIP(ctx, network, host)
 }
 
-// TestNamesThatAreAddresses: the owner of an address cannot make it a name that fits a pattern.
+// TestNamesThatAreAddresses: the owner of an address cannot give it an address as its name, so that
+// the name fits a pattern.
 func TestNamesThatAreAddresses(t *testing.T) {
 	for _, c := range []struct{ addr, name, pattern string }{
 		{"2001:db8::66", "2001:db8::66%pc1.x.org", "*.x.org"},
@@ -250,8 +251,8 @@ func TestNamesThatAreAddresses(t *testing.T) {
 	}
 }
 
-// TestHostsAreAskedTogether: each attempt by a client looks up as many hosts concurrently as
-// lookupsMost allows, not one.
+// TestHostsAreAskedTogether: each attempt by a client looks up lookupsMost hosts concurrently, not
+// one after another.
 func TestHostsAreAskedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{}}
@@ -276,8 +277,8 @@ func TestHostsAreAskedTogether(t *testing.T) {
 	})
 }
 
-// TestAddressesTakeNoLookUpsFromHosts: clients with unresponsive name servers delay no host of the
-// exports file.
+// TestAddressesTakeNoLookUpsFromHosts: clients whose name servers do not respond do not delay
+// look-ups of hosts in the exports file.
 func TestAddressesTakeNoLookUpsFromHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{addrs: map[string][]string{"pc": {"10.0.0.1"}}, blocked: make(chan struct{})}
@@ -312,8 +313,8 @@ func (z *halfZone) LookupNetIP(ctx context.Context, network, host string) ([]net
 	return z.zone.LookupNetIP(ctx, network, host)
 }
 
-// TestNamesThatMayLeadBack: a failed look-up of one name leaves the known result unchanged. Names
-// that resolve back count at once.
+// TestNamesThatMayLeadBack: a failed look-up of one name does not change a known result. Other
+// names that resolve back to the address are used at once.
 func TestNamesThatMayLeadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("10.0.0.1")
@@ -345,7 +346,7 @@ func TestNamesThatMayLeadBack(t *testing.T) {
 	})
 }
 
-// TestNamesAreBounded: neither the concurrent look-ups nor the cache grow with the clients.
+// TestNamesAreBounded: neither concurrent look-ups nor the cache grow with the number of clients.
 func TestNamesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{blocked: make(chan struct{})}
@@ -375,7 +376,7 @@ func TestNamesAreBounded(t *testing.T) {
 	})
 }
 
-// TestNamesOfAnAddressAreBounded: only a few of an address's many names are looked up.
+// TestNamesOfAnAddressAreBounded: if an address has many names, only a few are looked up.
 func TestNamesOfAnAddressAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{names: map[string][]string{}, addrs: map[string][]string{}}
@@ -395,7 +396,7 @@ func TestNamesOfAnAddressAreBounded(t *testing.T) {
 	})
 }
 
-// TestPlacesInAnyOrder: a position is right even after a later one was asked for.
+// TestPlacesInAnyOrder: a position is right even after a later position was computed.
 func TestPlacesInAnyOrder(t *testing.T) {
 	s := scanner{text: []byte("ab\n\ncd\n")}
 	for _, c := range []struct{ at, line, column int }{{5, 3, 2}, {0, 1, 1}, {2, 1, 3}, {7, 4, 1}, {3, 2, 1}, {4, 3, 1}, {4, 3, 1}} {

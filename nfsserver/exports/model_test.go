@@ -13,14 +13,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// modelHosts are the model's hosts with their addresses. Each address resolves to the names that
-// have it.
+// modelHosts has the model's hosts with their addresses. Each address resolves to the names of the
+// hosts that have it.
 var modelHosts = map[string][]string{
 	"a.x": {"10.0.0.1", "2001:db8::1"}, "b.x": {"10.0.0.2"}, "ab.x": {"10.0.0.3", "10.0.0.1"},
 	"ba.y": {"2001:db8::2", "10.0.0.4"}, "a.b.x": {"10.0.0.5"}, "c7.y": {"2001:db8::7"},
 }
 
-// modelAddrs are the clients. Two have no name.
+// modelAddrs has the addresses of the clients. Two have no name.
 var modelAddrs = []string{"10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.7", "138.0.0.1",
 	"2001:db8::", "2001:db8::1", "2001:db8::2", "2001:db8::7", "a001:db8::1"}
 
@@ -54,16 +54,17 @@ func modelNames(addr string) (names []string) {
 	return names
 }
 
-// A modelRule is a client of the file: its class in the order of exports(5), and its matches.
+// A modelRule is a client in the file, with its class in the order of exports(5).
 type modelRule struct {
 	class int    // 0: hosts and addresses, 1: networks, 2: wildcards, 3: everybody
-	spec  string // as in the file
-	bits  int    // of a network or an address
-	base  string // its address
-	want  string // its options
+	spec  string // the client as written in the file
+	bits  int    // the length of a network or an address
+	base  string // the address of a network or a host
+	want  string // the client's options
 }
 
-// matches favors simplicity: bit by bit, character by character.
+// matches reports whether the rule's client matches addr. It is as simple as possible: bit by bit,
+// character by character.
 func (r *modelRule) matches(addr string) bool {
 	switch {
 	case r.class == 3:
@@ -85,7 +86,7 @@ func (r *modelRule) matches(addr string) bool {
 	return true
 }
 
-// modelGlob matches *, ?, and lists with ranges, as in exports(5): none treats dots specially.
+// modelGlob matches *, ?, and lists with ranges, as in exports(5). A dot is an ordinary character.
 func modelGlob(pattern, name string) bool {
 	switch {
 	case pattern == "":
@@ -98,7 +99,7 @@ func modelGlob(pattern, name string) bool {
 		return modelGlob(pattern[1:], name[1:])
 	case pattern[0] == '[':
 		list, rest, _ := strings.Cut(pattern[1:], "]")
-		others, not := strings.CutPrefix(list, "^") // any other character, as in exportfs(8)
+		others, not := strings.CutPrefix(list, "^") // "^" negates, as in exportfs(8)
 		return strings.Contains(modelList(others), name[:1]) != not && modelGlob(rest, name[1:])
 	}
 	return pattern[0] == name[0] && modelGlob(pattern[1:], name[1:])
@@ -119,8 +120,8 @@ func modelList(list string) (all string) {
 	return all
 }
 
-// modelDecide returns the rule that decides by exports(5): the first match of the first class that
-// has one.
+// modelDecide returns the rule that decides according to exports(5): the first match in the first
+// class that has a match.
 func modelDecide(rules []modelRule, addr string) *modelRule {
 	for class := range 4 {
 		for i := range rules {
@@ -132,7 +133,7 @@ func modelDecide(rules []modelRule, addr string) *modelRule {
 	return nil
 }
 
-// modelClient makes a random client.
+// modelClient returns a random client.
 func modelClient(r *rand.Rand) modelRule {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	addr := pick(modelAddrs...)
@@ -157,8 +158,8 @@ func modelClient(r *rand.Rand) modelRule {
 	return modelRule{class: 3, spec: "*"}
 }
 
-// modelOptions returns a random list of options, and all options then in force. Defaults precede
-// the client, in a word with a dash.
+// modelOptions returns a random list of options, and all options that are then in force. Defaults
+// stand before the client, in a word that begins with a dash.
 func modelOptions(r *rand.Rand) (defaults, list, want string) {
 	var words [2][]string
 	field := func(usual string, others ...string) string {
@@ -188,7 +189,7 @@ func modelOptions(r *rand.Rand) (defaults, list, want string) {
 	return strings.Join(words[0], ","), strings.Join(words[1], ","), want
 }
 
-// modelFile returns a random export in one of the forms that the grammar permits.
+// modelFile returns a random export in one of the forms that the grammar permits, and its rules.
 func modelFile(r *rand.Rand) (text string, rules []modelRule) {
 	var b strings.Builder
 	given := map[string]bool{}
@@ -230,7 +231,7 @@ func modelMust(t *testing.T, text string) *exports.Export {
 	return f.Exports[0]
 }
 
-// answer formats a match.
+// answer returns a match as text.
 func answer(m exports.Match) string {
 	switch {
 	case m.Pending:
@@ -260,8 +261,8 @@ func TestDecisionsAreThoseOfTheManual(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesGiveNoOtherAnswer: while names are unknown the result is pending, or independent
-// of them. ByName is set if names had a part in it.
+// TestUnknownNamesGiveNoOtherAnswer: while names are unknown, the result is pending or does not
+// depend on them. ByName is set if names contributed to the result.
 func TestUnknownNamesGiveNoOtherAnswer(t *testing.T) {
 	pending := 0
 	for seed := range uint64(2000) {
@@ -297,7 +298,7 @@ func TestUnknownNamesGiveNoOtherAnswer(t *testing.T) {
 }
 
 // TestUnrelatedRulesChangeNothing: a rule that matches no model client, and another export, change
-// no result, wherever they are.
+// no result, wherever they stand.
 func TestUnrelatedRulesChangeNothing(t *testing.T) {
 	unrelated := []string{"/d 192.0.2.1(rw,no_root_squash)\n", "/d 192.0.2.0/24(rw)\n", "/d other.z(rw)\n", "/d *.z(rw)\n", "/d 2001:db9::/32(rw)\n",
 		"/d/e *(rw,no_root_squash)\n", "/ *(rw)\n", "/dd *(rw)\n", "# /d *(rw)\n"}

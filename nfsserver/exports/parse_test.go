@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/exports"
 )
 
-// show formats a parsed file in one line for each client.
+// show returns a parsed file as text, with one line for each client.
 func show(f *exports.File) string {
 	var b strings.Builder
 	for _, x := range f.Exports {
@@ -29,7 +29,7 @@ func show(f *exports.File) string {
 
 const rest = ",sync,secure,root_squash"
 
-// TestManualsExamples: the lines of the example in exports(5), except those with netgroups, which
+// TestManualsExamples: the example in exports(5) is parsed, except its lines with netgroups, which
 // are refused.
 func TestManualsExamples(t *testing.T) {
 	for line, want := range map[string]string{
@@ -69,7 +69,7 @@ func TestGrammar(t *testing.T) {
 		`/a\377 b`:                "/a\xff b ro" + rest + "\n",
 		`"/a\134\"` + "\n":        "",
 		`/a#b c` + "\n":           "/a#b c ro" + rest + "\n",
-		// as exportfs(8) parses it
+		// comments and continued lines, as exportfs(8) parses them
 		"/a b # x \\\n/c d":        "/a b ro" + rest + "\n/c d ro" + rest + "\n",
 		"# /a b \\\r\n/c d":        "/c d ro" + rest + "\n",
 		"/a \\\n  b(rw) \\\r\n c":  "/a b rw" + rest + "\n/a c ro" + rest + "\n",
@@ -130,7 +130,7 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 		"/a b(anongid=4294967295)":        "1:14: anongid=4294967295: must be a number",
 		"/a b(anongid=-1)":                "1:14: anongid=-1: must be a number",
 		"/a b(fsid=-1)":                   "1:11: fsid=-1: must be a number",
-		// half a UUID
+		// a half UUID
 		"/a b(fsid=00ff00ff00ff00ff)":          "1:11: fsid=00ff00ff00ff00ff: must be a number",
 		"/a b(fsid=" + uuid + "x)":             "1:11: fsid=" + uuid + "x: must be a number",
 		"/a @g":                                "1:4: netgroups such as @g",
@@ -192,7 +192,7 @@ func wantMistake(t *testing.T, text, want string) {
 	}
 }
 
-// TestOptionsThatContradict: two values of one field are a mistake; one value in two forms is none.
+// TestOptionsThatContradict: two values for one field are a mistake; one value in two forms is not.
 func TestOptionsThatContradict(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a b(anonuid=7,anonuid=8)": "1:16: anonuid=8 stands beside anonuid=7",
@@ -244,8 +244,8 @@ func TestLinesOfExportfs(t *testing.T) {
 	}
 }
 
-// TestAllMistakes: ParseAll returns every mistake of each line, and none that another line's
-// mistake causes.
+// TestAllMistakes: ParseAll returns every mistake in each line, and none that only a mistake in
+// another line causes.
 func TestAllMistakes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"/a b\n/c d":                                                     nil,

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// flavorsOf formats a client's flavors with their access, in order.
+// flavorsOf returns a client's flavors with their access as text, in order.
 func flavorsOf(c *exports.Client) string {
 	var list []string
 	for _, f := range c.Options.Flavors() {
@@ -23,7 +23,7 @@ func flavorsOf(c *exports.Client) string {
 	return strings.Join(list, " ")
 }
 
-// accessOf formats an access: its name, and a sign for each right beyond the defaults.
+// accessOf returns an access as text: its name, and a sign for each right beyond the defaults.
 func accessOf(name string, a exports.Access) string {
 	for _, of := range []struct {
 		on   bool
@@ -36,8 +36,8 @@ func accessOf(name string, a exports.Access) string {
 	return name
 }
 
-// TestFlavorsHaveTheirAccess: options after a sec= are of its flavors, those before the first one
-// are of all.
+// TestFlavorsHaveTheirAccess: options after a sec= apply to its flavors. Options before the first
+// sec= apply to all flavors.
 func TestFlavorsHaveTheirAccess(t *testing.T) {
 	for options, want := range map[string]string{
 		"(rw)":                                   "",
@@ -61,8 +61,8 @@ func TestFlavorsHaveTheirAccess(t *testing.T) {
 	}
 }
 
-// TestFlavorsOfDefaults: a client's words apply to all flavors of the line's defaults, and its own
-// sec= replaces them.
+// TestFlavorsOfDefaults: a client's own options apply to all flavors in the line's defaults. A sec=
+// of the client replaces these flavors.
 func TestFlavorsOfDefaults(t *testing.T) {
 	for line, want := range map[string]string{
 		"-sec=krb5,rw b":                                "krb5+rw",
@@ -86,7 +86,7 @@ func TestFlavorsOfDefaults(t *testing.T) {
 	}
 }
 
-// TestAccessIsTheFirstFlavors: Options.Access describes the first flavor of sec=.
+// TestAccessIsTheFirstFlavors: Options.Access is the access of the first flavor in sec=.
 func TestAccessIsTheFirstFlavors(t *testing.T) {
 	for options, want := range map[string]string{
 		"(sec=sys,ro,sec=krb5,rw)":    "*",
@@ -102,8 +102,8 @@ func TestAccessIsTheFirstFlavors(t *testing.T) {
 	}
 }
 
-// TestSecurityWords: the String of a client has its security options, in a form that is equal when
-// parsed again.
+// TestSecurityWords: a client's String has its security options, in a form that gives the same
+// options when it is parsed again.
 func TestSecurityWords(t *testing.T) {
 	low := strings.ToLower(strings.ReplaceAll(digest, ":", ""))
 	for options, want := range map[string]string{
@@ -132,7 +132,7 @@ func TestSecurityWords(t *testing.T) {
 	}
 }
 
-// TestSecurityFields: the fields of Security hold the options' values.
+// TestSecurityFields: the fields of Security have the options' values.
 func TestSecurityFields(t *testing.T) {
 	x := modelMust(t, "/a *(xprtsec=mtls,cert=A.b,certid=7:8,ca="+digest+",sec=krb5i:sys)\n")
 	s := &x.Clients[0].Options.Security
@@ -150,7 +150,7 @@ func TestSecurityFields(t *testing.T) {
 	}
 }
 
-// TestSecurityMistakes: each mistake has its place, and its cure.
+// TestSecurityMistakes: each mistake has its position and a remedy.
 func TestSecurityMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a b(sec=krb6)":                                 `f:1:10: sec=krb6: "krb6" is none of sys, krb5, krb5i, krb5p, none`,
@@ -201,8 +201,8 @@ func TestSecurityMistakes(t *testing.T) {
 	}
 }
 
-// TestAMistakeInSecurityIsTheOnlyOne: after a wrong xprtsec= there is no second mistake about the
-// options that depend on it.
+// TestAMistakeInSecurityIsTheOnlyOne: a wrong xprtsec= causes no further mistakes about options
+// that depend on it.
 func TestAMistakeInSecurityIsTheOnlyOne(t *testing.T) {
 	_, mistakes := exports.ParseAll("f", []byte("/a b(xprtsec=mtsl,cert=x,certid=1:2)\n"))
 	if len(mistakes) != 1 {
@@ -210,7 +210,8 @@ func TestAMistakeInSecurityIsTheOnlyOne(t *testing.T) {
 	}
 }
 
-// TestParseSecurity: the values of sec= and xprtsec= parse without an option name, as for flags.
+// TestParseSecurity: values of sec= and xprtsec= can be parsed without the option's name, as flags
+// need.
 func TestParseSecurity(t *testing.T) {
 	for _, of := range []struct{ flavors, channel, want string }{
 		{"", "", "sys:none none"},
@@ -231,7 +232,7 @@ func TestParseSecurity(t *testing.T) {
 	}
 }
 
-// TestXprtSecNames: the names are those from the least level on.
+// TestXprtSecNames: XprtSecNames returns the names of a level and of all levels above.
 func TestXprtSecNames(t *testing.T) {
 	for least, want := range map[transport.XprtSec]string{
 		transport.XprtNone: "none:tls:mtls", transport.XprtTLS: "tls:mtls", transport.XprtMTLS: "mtls",
@@ -254,8 +255,8 @@ func TestFlavorNames(t *testing.T) {
 	}
 }
 
-// TestMixedFlavorsAreThoseOfTheManual: random lists of sec= with access words give each flavor the
-// words before the first sec=, overridden by those after its own.
+// TestMixedFlavorsAreThoseOfTheManual: in random lists, each flavor gets the access options before
+// the first sec=, overridden by those after its own sec=.
 func TestMixedFlavorsAreThoseOfTheManual(t *testing.T) {
 	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 3))

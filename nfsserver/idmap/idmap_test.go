@@ -1,4 +1,4 @@
-// Rules: which principal is which user.
+// Rules: which principal is mapped to which user.
 
 package idmap
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// users is a Lookup with three users. A look-up of "broken" fails.
+// users is a Lookup with three users. Looking up "broken" fails.
 func users(name string) (Identity, error) {
 	switch name {
 	case "root":
@@ -45,7 +45,7 @@ func rules(t *testing.T, strict bool) *Config {
 	return &Config{Realms: []string{"EXAMPLE.ORG", "LAB.EXAMPLE.ORG"}, Table: table, Strict: strict, Lookup: users}
 }
 
-// TestRules: the principals of each rule, and those of none.
+// TestRules: principals of each rule are mapped to their users, and those without a rule to none.
 func TestRules(t *testing.T) {
 	const none = "4294967295:4294967295 []"
 	for principal, want := range map[string]string{
@@ -113,7 +113,7 @@ func TestNoRealmIsLocalByDefault(t *testing.T) {
 	}
 }
 
-// TestUsers: this process's user is found with its numbers, and an unknown name is no failure.
+// TestUsers: the user of this process is found with its numbers, and an unknown name is no error.
 func TestUsers(t *testing.T) {
 	me, err := user.Current()
 	must.Succeed(t, err)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// counted is a Lookup that returns a settable uid for each name, and counts its calls.
+// A counted has a Lookup that returns a settable uid for each name, and counts its calls.
 type counted struct {
 	calls atomic.Int64
 
@@ -40,7 +40,7 @@ func (c *counted) look(name string) (Identity, error) {
 
 func (c *counted) config() Config { return Config{Realms: []string{"R"}, Lookup: c.look} }
 
-// wantUID checks a principal's user.
+// wantUID checks the user to which a principal is mapped.
 func wantUID(t *testing.T, m *Map, principal string, want uint32) {
 	t.Helper()
 	id, err := m.Identity(principal)
@@ -52,7 +52,7 @@ func wantUID(t *testing.T, m *Map, principal string, want uint32) {
 	}
 }
 
-// TestAges: an identity is used for its age, an unknown principal for a shorter one.
+// TestAges: an identity is used for one period, and the lack of an identity for a shorter one.
 func TestAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{uid: map[string]uint32{"a": 1}}
@@ -136,7 +136,8 @@ func TestSlowLookups(t *testing.T) {
 	})
 }
 
-// TestAFailedLookupMakesNobodyAnonymous: it is an error, and tried again after a short time.
+// TestAFailedLookupMakesNobodyAnonymous: a failed look-up is an error, and is repeated after a
+// short time.
 func TestAFailedLookupMakesNobodyAnonymous(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("down")
@@ -151,8 +152,8 @@ func TestAFailedLookupMakesNobodyAnonymous(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded: more principals than mostCached displace others; while all look-ups run,
-// there is no room.
+// TestCacheIsBounded: principals beyond mostCached displace others. While all places have look-ups
+// running, there is no room.
 func TestCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{uid: map[string]uint32{}}
@@ -175,8 +176,8 @@ func TestCacheIsBounded(t *testing.T) {
 	})
 }
 
-// TestCacheAgreesWithItsModel: under random schedules of look-ups, changes, waits and Replace a
-// caller gets a uid that the user had within the identity's age, since the last Replace.
+// TestCacheAgreesWithItsModel: random look-ups, changes, waits and Replaces run. A caller always
+// gets a uid that the user has had within the identity's age, and since the last Replace.
 func TestCacheAgreesWithItsModel(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

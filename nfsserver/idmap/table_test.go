@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// show formats a table, sorted.
+// show returns a table as sorted text.
 func (t *Table) show() string {
 	var b strings.Builder
 	for _, p := range slices.Sorted(maps.Keys(t.targets)) {
@@ -85,8 +85,8 @@ func TestTableMistakes(t *testing.T) {
 	}
 }
 
-// FuzzTable: a text gives an error with a position in it, or a table that is equal when written and
-// parsed again; and no principal makes find panic or gives a user without a rule.
+// FuzzTable: a text gives an error with a position in it, or a table that stays equal when it is
+// written and parsed again. No principal makes find panic, or gives a user without a rule.
 func FuzzTable(f *testing.F) {
 	for _, seed := range []string{"a@B = c\n", "# x\nnfs/a.b@C = 1:2 # y\r\n", "a@B=c#d", "a@B=#", "alice = alice", "a@B = 4294967295:0", "a\\@B@C=d", "\x00", "="} {
 		f.Add([]byte(seed), "nfs/a.b@C")

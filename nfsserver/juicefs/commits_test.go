@@ -1,4 +1,5 @@
-// The times of commits: clients of other servers keep data read at them.
+// Times of commits: clients of other servers keep data that they have read until the file's time
+// changes.
 
 package juicefs
 
@@ -17,7 +18,7 @@ import (
 type timed struct {
 	meta.Meta
 	mu sync.Mutex
-	at []nfsserver.Time // guarded by mu
+	at []nfsserver.Time // the times, guarded by mu
 }
 
 func (c *timed) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
@@ -27,8 +28,8 @@ func (c *timed) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.
 	return c.Meta.Write(ctx, ino, chunk, off, s, at)
 }
 
-// TestEachCommitHasItsTime: a reader at another server between two commits of a file notices the
-// second by its time. The time reported after the last one stays getattr's time.
+// TestEachCommitHasItsTime: a reader at another server, between two commits of a file, notices the
+// second commit by its time. The time reported last stays the time that getattr returns.
 func TestEachCommitHasItsTime(t *testing.T) {
 	const chunk = meta.ChunkSize
 	for name, c := range map[string]struct {
@@ -68,7 +69,7 @@ func TestEachCommitHasItsTime(t *testing.T) {
 	}
 }
 
-// A committing is a metadata client that asks for a commit's time at each query for attributes.
+// A committing is a metadata client that requests a commit's time at each query for attributes.
 type committing struct {
 	meta.Meta
 	timeOf func()
@@ -80,7 +81,7 @@ func (c *committing) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) sysca
 	return c.Meta.GetAttr(ctx, ino, a)
 }
 
-// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits one file by itself while Close closes
+// TestCommitsWhileFilesAreClosed: JuiceFS's writer commits one file by itself, while Close closes
 // others.
 func TestCommitsWhileFilesAreClosed(t *testing.T) {
 	f := openNew(t, Local{})
@@ -89,7 +90,7 @@ func TestCommitsWhileFilesAreClosed(t *testing.T) {
 		put(t, f, r, []byte("content"), 0)
 	}
 	c := &committing{Meta: f.files.m, timeOf: func() {
-		// A file that is not open.
+		// a file that is not open keeps the time of the commit
 		if at := nfsserver.Now(); f.files.commitTime(rootIno, at) != at {
 			t.Error("a commit has another time")
 		}

@@ -1,4 +1,4 @@
-// Compression in Go, compatible with the C libraries.
+// Compression in Go that is compatible with the C libraries.
 
 package juicefs
 
@@ -41,7 +41,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Vectors written by hand from the formats' specifications.
+// Vectors are written by hand from the formats' specifications.
 func TestCompressedVectors(t *testing.T) {
 	for _, v := range []struct {
 		name   string

@@ -1,4 +1,4 @@
-// Cookies of large directories.
+// Cookies in large directories.
 
 package juicefs
 
@@ -27,7 +27,7 @@ type lister struct {
 	seen   map[string]int
 }
 
-// page reads up to n names and returns them.
+// page reads up to n names, and returns them and whether they were the last.
 func (l *lister) page(f *FS, n int, plus bool) (names []string, eof bool) {
 	l.t.Helper()
 	eof, err := f.ReadDir(me, l.dir, l.cookie, plus, func(de *nfsserver.Dirent) bool {
@@ -68,7 +68,7 @@ func TestLargeDirectory(t *testing.T) {
 	}
 	ls := &lister{t: t, dir: dir, seen: map[string]int{}}
 	removed, added := 0, 0
-	// Removes one name of the page, which has been seen, and makes a new one.
+	// change removes one name on the page, which the lister has seen, and makes a new one
 	change := func(page []string) {
 		for _, name := range page {
 			if name[0] != '.' {
@@ -111,8 +111,8 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
-// TestSameHash: names with one hash have different cookies, in the order of the names; a duplicate
-// name has one.
+// TestSameHash: names with the same hash have different cookies, in the order of the names. A name
+// that comes twice has one cookie.
 func TestSameHash(t *testing.T) {
 	var l listing
 	for _, name := range []string{"c", "a", "b", "a"} {
@@ -137,8 +137,8 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// TestUnmarkedChanges: another client of the volume makes and removes names without a change of the
-// directory's times, which JuiceFS leaves unchanged in the far future.
+// TestUnmarkedChanges: another client of the volume makes and removes names, but the directory's
+// times do not change. JuiceFS leaves times unchanged that are far in the future.
 func TestUnmarkedChanges(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -167,15 +167,15 @@ func TestUnmarkedChanges(t *testing.T) {
 	names("b")
 }
 
-// TestReplacedWhileListed: a name that gets another object during a listing is listed with its
-// present object.
+// TestReplacedWhileListed: if a name gets another object during a listing, the listing has the
+// name's present object.
 func TestReplacedWhileListed(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	create(t, f, f.Root(), "kept")
 	create(t, f, f.Root(), "removed")
 	l := &lister{t: t, dir: f.Root(), seen: map[string]int{}}
-	l.page(f, 2, true) // "." and ".."
+	l.page(f, 2, true) // skips "." and ".."
 	r, _ := create(t, f, f.Root(), "new")
 	if err := f.Rename(me, f.Root(), "new", f.Root(), "kept"); err != nil {
 		t.Fatalf("Rename: %v", err)
@@ -200,7 +200,7 @@ func TestReplacedWhileListed(t *testing.T) {
 	}
 }
 
-// TestListingsAreForgotten: the cache is bounded.
+// TestListingsAreForgotten: the cache of listings is bounded.
 func TestListingsAreForgotten(t *testing.T) {
 	var s listings
 	for i := range 10 {
@@ -216,7 +216,7 @@ func TestListingsAreForgotten(t *testing.T) {
 	if s.order.Len() != len(s.of) {
 		t.Errorf("%d are in order, %d are kept", s.order.Len(), len(s.of))
 	}
-	// A million small ones: a scan of all for each eviction would take an hour.
+	// A million small listings: if each eviction scanned all of them, this would take an hour.
 	for ino := range meta.Ino(1 << 20) {
 		s.put(ino, s.cached(ino), new(listing))
 	}

@@ -1,5 +1,5 @@
-// The number of metadata queries for a call: each query is a round trip, and each change a sync of
-// the service's disk.
+// How many metadata queries a call takes: each query is a round trip, and each change waits until
+// the service's disk has synced.
 
 package juicefs
 
@@ -36,8 +36,8 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	defer closeFS(t, f)
 	c := &counted{Meta: f.m}
 	f.files.m = c
-	// JuiceFS commits by itself after a second. If put could not record the time for as long, it
-	// would have to be set.
+	// JuiceFS commits by itself after a second. If put could not record its time until then, a
+	// second transaction would have to set it.
 	var writing sync.Mutex
 	timeOf := f.files.commits.timeOf
 	f.files.commits.timeOf = func(ino meta.Ino, at nfsserver.Time) nfsserver.Time {
@@ -61,7 +61,8 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestSyncOfNamesAsksNothing: the methods that change names have committed them.
+// TestSyncOfNamesAsksNothing: Sync needs no query for names, because the methods that change names
+// have committed the changes.
 func TestSyncOfNamesAsksNothing(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -79,8 +80,8 @@ func TestSyncOfNamesAsksNothing(t *testing.T) {
 	}
 }
 
-// TestLookupAsksOnce: the attributes that come with a name are its object's, unless bytes are
-// uncommitted.
+// TestLookupAsksOnce: a name comes with its object's attributes, so no second query is needed
+// unless data is uncommitted.
 func TestLookupAsksOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -99,7 +100,7 @@ func TestLookupAsksOnce(t *testing.T) {
 		}
 		return a
 	}
-	if a := look(0, 1); a != made { // checks the directory's rights
+	if a := look(0, 1); a != made { // the one query checks the permissions of the directory
 		t.Errorf("%+v, made as %+v", a, made)
 	}
 	put(t, f, r, []byte("hello"), 0)
@@ -110,7 +111,7 @@ func TestLookupAsksOnce(t *testing.T) {
 	}
 }
 
-// TestRenameAsksOnce: a directory where a name changes is queried once.
+// TestRenameAsksOnce: each directory in which a rename changes a name is queried once.
 func TestRenameAsksOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -138,7 +139,8 @@ func TestRenameAsksOnce(t *testing.T) {
 	}
 }
 
-// TestClosedMeanwhile: attributes read before a file was closed may be from before its last commit.
+// TestClosedMeanwhile: attributes that were read before a file was closed may be older than its
+// last commit, so they are not used.
 func TestClosedMeanwhile(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -149,7 +151,7 @@ func TestClosedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("getattr: %v", err)
 	}
-	o := f.files.use(ino) // so that it is closed here, not earlier by the sweeper
+	o := f.files.use(ino) // keeps the sweeper from closing the file before the test does
 	put(t, f, r, []byte("hello"), 0)
 	commit(t, f, r)
 	f.files.closeIdle(o)

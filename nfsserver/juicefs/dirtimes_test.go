@@ -1,4 +1,4 @@
-// The times of directories, which show clients that names have changed.
+// Times of directories, which show clients that names have changed.
 
 package juicefs
 
@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// changesOfNames returns the changes for a directory with the file f, and another directory.
+// changesOfNames returns changes in a directory with the file f; some also change another
+// directory.
 func changesOfNames(t *testing.T, f *FS, dir, other nfsserver.Ref) []nameChange {
 	r, _ := create(t, f, dir, "f")
 	return []nameChange{
@@ -24,15 +25,15 @@ func changesOfNames(t *testing.T, f *FS, dir, other nfsserver.Ref) []nameChange 
 	}
 }
 
-// A nameChange changes names of a directory, and of another one if given.
+// A nameChange changes names in one directory, and in another directory if other is given.
 type nameChange struct {
 	what  string
 	do    func() error
 	other *nfsserver.Ref
 }
 
-// TestFutureTimeOfDirectory: a change of names shows in a directory's times even if these are in
-// the future.
+// TestFutureTimeOfDirectory: a change of names changes a directory's times, even if the times are
+// in the future.
 func TestFutureTimeOfDirectory(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -73,13 +74,13 @@ func TestFutureTimeOfDirectory(t *testing.T) {
 	}
 }
 
-// A clockBehind is the metadata client of a server with a clock two seconds behind another one's.
-// The other server changes the same directories just before each of its changes, after it has read
-// them.
+// A clockBehind is the metadata client of a server whose clock is two seconds behind the clock of
+// another server. Just before each change by this server, the other one changes the same
+// directories.
 type clockBehind struct {
 	meta.Meta
 	t    *testing.T
-	told map[meta.Ino]meta.Attr // attributes that the other server's clients see
+	told map[meta.Ino]meta.Attr // the attributes that the other server's clients have
 }
 
 func (c *clockBehind) otherChanges(dirs ...meta.Ino) {
@@ -116,8 +117,8 @@ func (c *clockBehind) Rename(ctx meta.Context, src meta.Ino, from string, dst me
 	return c.Meta.Rename(ctx, src, from, dst, to, flags, ino, a)
 }
 
-// TestClocksDiffer: a change of names shows in a directory's times even if a server with a faster
-// clock has just changed it. Its clients would otherwise never see the name.
+// TestClocksDiffer: a change of names changes a directory's times, even if a server with a faster
+// clock has just changed it. Otherwise that server's clients would never see the name.
 func TestClocksDiffer(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		f := openShared(t, Options{Meta: url})
@@ -126,8 +127,8 @@ func TestClocksDiffer(t *testing.T) {
 	})
 }
 
-// TestClockIsSetBack: in a volume in a directory a change of names shows likewise, after the
-// server's own clock was set back.
+// TestClockIsSetBack: in a volume in a directory, a change of names changes the times even after
+// the server's own clock was set back.
 func TestClockIsSetBack(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

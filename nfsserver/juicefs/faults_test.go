@@ -1,5 +1,5 @@
-// Calls while a volume's services fail: they get the right error, other files none, and no
-// acknowledged data is lost.
+// Calls while a volume's services fail: they get the right error, calls on other files get none,
+// and no acknowledged data is lost.
 
 package juicefs
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// deadline bounds steps that take moments on an idle machine.
+// deadline limits steps that take moments on an idle machine.
 const deadline = 5 * time.Minute
 
 // newVolume makes a volume on Redis and S3.
@@ -46,8 +46,8 @@ func onRedis(t *testing.T) (f *FS, url string, redis *juicefstest.Process, s3 *j
 	return f, url, redis, s3
 }
 
-// TestObjectStorageResets: a COMMIT continues when a storage that reset connections is back, and
-// its objects are complete.
+// TestObjectStorageResets: a storage has reset connections. When it is back, a COMMIT continues,
+// and its objects are complete.
 func TestObjectStorageResets(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
@@ -78,7 +78,7 @@ func TestObjectStorageResets(t *testing.T) {
 }
 
 // TestObjectStorageAway: a COMMIT waits for the storage, while other files and all names are
-// served, and succeeds once it is back.
+// served, and succeeds once the storage is back.
 func TestObjectStorageAway(t *testing.T) {
 	f, url, _, s3 := onRedis(t)
 	there, _ := create(t, f, f.Root(), "there")
@@ -132,7 +132,7 @@ func TestObjectStorageAway(t *testing.T) {
 	}
 }
 
-// TestObjectStorageRefuses: COMMIT reports once why bytes could not be stored, and later writes are
+// TestObjectStorageRefuses: COMMIT reports once why data could not be stored, and later writes are
 // stored again.
 func TestObjectStorageRefuses(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
@@ -162,8 +162,8 @@ func TestObjectStorageRefuses(t *testing.T) {
 	}
 }
 
-// TestRedisRestarted: callers retry while the metadata service is away, and then all acknowledged
-// data is there.
+// TestRedisRestarted: callers retry while the metadata service is away. When it is back all
+// acknowledged data is there.
 func TestRedisRestarted(t *testing.T) {
 	f, _, redis, _ := onRedis(t)
 	const files = 10
@@ -202,15 +202,15 @@ func TestRedisRestarted(t *testing.T) {
 	}
 }
 
-// TestRedisAwayFromCommit: clients resend data that could not be committed while the metadata
-// service was away. They get JUKEBOX, not an error, and afterwards the file has none.
+// TestRedisAwayFromCommit: while the metadata service is away, data cannot be committed. Clients
+// get JUKEBOX and send the data again. Afterwards the file has no error.
 func TestRedisAwayFromCommit(t *testing.T) {
 	f, _, redis, s3 := onRedis(t)
 	r, _ := create(t, f, f.Root(), "file")
 	put(t, f, r, []byte("kept"), 0)
-	commit(t, f, r) // leaves numbers of slices to spare, which JuiceFS would wait for
+	commit(t, f, r) // now JuiceFS has spare slice numbers, and need not wait for some
 	release := make(chan struct{})
-	// After a second JuiceFS stores and commits by itself.
+	// After a second JuiceFS stores and commits data by itself.
 	s3.Break(juicefstest.Slow(http.MethodPut, release))
 	put(t, f, r, []byte("lost"), 0)
 	n, err := f.load(&r)
@@ -244,7 +244,7 @@ func TestRedisAwayFromCommit(t *testing.T) {
 	}
 }
 
-// replace replaces the volume by another.
+// replace replaces the volume at url by another volume.
 func replace(t *testing.T, url string) {
 	t.Helper()
 	m, err := connect(url, meta.DefaultConf())
@@ -272,9 +272,9 @@ func endHeartbeat(t *testing.T, waiting func()) bool {
 	end, wait := endProcess, waitToLook
 	defer func() { endProcess, waitToLook = end, wait }()
 	process := false
-	endProcess = func() { // opened.mu is held
+	endProcess = func() { // called with opened.mu held
 		process = true
-		opened.ended-- // for the next test
+		opened.ended-- // undoes the count, for the next test
 	}
 	waitToLook = waiting
 	done := make(chan struct{})
@@ -287,8 +287,8 @@ func endHeartbeat(t *testing.T, waiting func()) bool {
 	return process
 }
 
-// TestHeartbeatEnds: the volume is there, but its settings were missing for a moment. The process
-// must be restarted, because the other servers would consider its session dead.
+// TestHeartbeatEnds: the volume exists, but its settings were missing for a moment. The process
+// must be restarted, because other servers would consider its session dead.
 func TestHeartbeatEnds(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: soleHeartbeat})
@@ -302,7 +302,7 @@ func TestHeartbeatEnds(t *testing.T) {
 	}
 }
 
-// TestHeartbeatEndsUnseen: while the metadata service does not answer, the volume's check is
+// TestHeartbeatEndsUnseen: while the metadata service does not answer, the check of the volume is
 // repeated.
 func TestHeartbeatEndsUnseen(t *testing.T) {
 	for _, gone := range []bool{true, false} {
@@ -313,7 +313,7 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 				t.Fatalf("Open: %v", err)
 			}
 			defer closeFS(t, f)
-			if gone { // the process has another volume, and continues with it
+			if gone { // the process serves another volume too, and continues with that
 				replace(t, url)
 				other := openNew(t, Local{})
 				defer closeFS(t, other)
@@ -338,8 +338,9 @@ func TestHeartbeatEndsUnseen(t *testing.T) {
 	}
 }
 
-// TestLookChangesNoSettings: a checked volume keeps its own settings, even if another is in its
-// place: JuiceFS needs them to notice the replacement. Calls use the volume during the check.
+// TestLookChangesNoSettings: a volume that is checked keeps its own settings, even if another
+// volume is in its place. From its settings JuiceFS notices the replacement. Calls use the volume
+// during the check.
 func TestLookChangesNoSettings(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f := openShared(t, Options{Meta: url})
@@ -367,9 +368,9 @@ func TestLookChangesNoSettings(t *testing.T) {
 	looks(false)
 }
 
-// TestVolumeReplaced: when another volume replaces the served one the process continues, and no Ref
-// names an object of the other. (A read-only client's heartbeat has no race of JuiceFS's own: see
-// openShared.)
+// TestVolumeReplaced: if another volume replaces the served one, the process continues, and no Ref
+// leads to an object in the other volume. (The heartbeat of a read-only client does not have the
+// race described at openShared.)
 func TestVolumeReplaced(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f, err := Open(Options{Meta: url, ReadOnly: true, Heartbeat: 100 * time.Millisecond})

@@ -1,4 +1,4 @@
-// New volumes, with their metadata in Redis.
+// New volumes whose metadata is in Redis.
 
 package juicefs_test
 
@@ -67,8 +67,8 @@ func TestNewVolumes(t *testing.T) {
 	}
 }
 
-// readBack writes text, unless it is empty, to a file of the volume, and reads that file; "" if it
-// does not exist.
+// readBack writes text to a file in the volume, unless text is empty. It returns the file's
+// content, or "" if the file does not exist.
 func readBack(t *testing.T, url, text string) string {
 	t.Helper()
 	f, err := juicefs.Open(juicefs.Options{Meta: url})

@@ -1,4 +1,4 @@
-// Checks of volumes with an unresponsive metadata service.
+// Checks of volumes whose metadata service does not respond.
 
 package juicefs
 
@@ -24,8 +24,8 @@ func (m *silentMeta) settings() (*meta.Format, error) {
 	return nil, errors.New("timeout")
 }
 
-// TestVolumeChecksDelayNoOthers: while a volume with an unresponsive metadata service is checked,
-// others are opened, used and closed. It is closed itself after the check.
+// TestVolumeChecksDelayNoOthers: while a volume whose metadata service does not respond is checked,
+// others are opened, used and closed. The checked volume itself is closed after the check.
 func TestVolumeChecksDelayNoOthers(t *testing.T) {
 	m := &silentMeta{asked: make(chan struct{}), release: make(chan struct{})}
 	silent := &FS{settings: m.settings}

@@ -1,4 +1,4 @@
-// Locks of a server's ended process, held by the next one.
+// Locks held by a server's ended process, and kept by its next process.
 
 package juicefs
 
@@ -35,7 +35,7 @@ func TestBytesWithoutOthers(t *testing.T) {
 	}
 }
 
-// locksOf returns a server's locks on a file.
+// locksOf returns a server's view of a file's locks.
 func locksOf(t *testing.T, f *FS, name string) nfsserver.FileLocks {
 	t.Helper()
 	r, _, err := f.Lookup(superuser, f.Root(), name)
@@ -65,9 +65,9 @@ func taken(t *testing.T, why string, l nfsserver.FileLocks, want ...uint64) {
 	}
 }
 
-// TestLocksOfTheProcessBefore: the next process holds an ended one's locks, before any of its
-// clients have asked, or after they have released a part. Unreclaimed locks are free in the end,
-// and reclaimed ones are not.
+// TestLocksOfTheProcessBefore: the next process of a server keeps the locks of the ended one,
+// before its clients have called, and after they have released a part. In the end, locks that no
+// client reclaims are free; others are not.
 func TestLocksOfTheProcessBefore(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -79,12 +79,12 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 				t.Fatalf("Set at: %v", err)
 			}
 		}
-		other := openShared(t, Options{Meta: url, StateDir: dir}) // the directory is in use
+		other := openShared(t, Options{Meta: url, StateDir: dir}) // the state directory is in use
 		defer closeFS(t, other)
 		others := locksOf(t, other, "locked")
 		taken(t, "before", others, 0, 20, 40, 60)
 
-		first.session.close() // as at the end of the process
+		first.session.close() // acts as the end of the process
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		again := locksOf(t, next, "locked")
@@ -100,7 +100,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 				t.Errorf("Set: %v", err)
 			}
 		}
-		// Of the shared ones others may be about to reclaim theirs.
+		// Other clients may still reclaim their part of the shared locks.
 		taken(t, "released by who had reclaimed it", others, 20, 40, 60)
 		if err := again.Set(60, 65, nfsserver.Shared); err != nil {
 			t.Errorf("Set: %v", err)
@@ -108,7 +108,7 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 		if err := others.Set(20, 20, nfsserver.Shared); !errors.Is(err, syscall.EAGAIN) {
 			t.Errorf("what a client is to reclaim another server gets: %v", err)
 		}
-		first.EndGrace() // first keeps no locks
+		first.EndGrace() // no effect: first keeps no locks
 		next.EndGrace()
 		next.EndGrace()
 		<-next.grace.ended
@@ -130,14 +130,15 @@ func TestLocksOfTheProcessBefore(t *testing.T) {
 	})
 }
 
-// TestKeptLocksEnd: kept locks end with the grace period, or with the server if that ends first. A
-// removed file does not delay the others. Locks that JuiceFS lists with another owner, as in
-// key-value stores, also end.
+// TestKeptLocksEnd: kept locks end with the grace period, or with the server if the server ends
+// first. A removed file does not delay the release of others. Locks that JuiceFS lists with another
+// owner, as in key-value stores, also end.
 func TestKeptLocksEnd(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
 		first := openShared(t, Options{Meta: url, StateDir: dir})
-		// An open volume would be checked, without its service, at the end of any heartbeat.
+		// At the end of any heartbeat, a volume left open would be checked, although its service is
+		// gone.
 		defer closeFS(t, first)
 		for _, name := range []string{"locked", "removed"} {
 			create(t, first, first.Root(), name)
@@ -151,7 +152,7 @@ func TestKeptLocksEnd(t *testing.T) {
 		if err := other.Remove(superuser, other.Root(), "removed"); err != nil {
 			t.Fatalf("Remove: %v", err)
 		}
-		first.session.close() // as at the end of the process
+		first.session.close() // acts as the end of the process
 		first.session = sessionFile{}
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
@@ -176,7 +177,7 @@ func TestKeptLocksEnd(t *testing.T) {
 	})
 }
 
-// numberOf returns the number of a server's session, which the next process continues.
+// numberOf returns the number of a server's session, which the server's next process continues.
 func numberOf(t *testing.T, f *FS) uint64 {
 	t.Helper()
 	r, err := f.session.read()
@@ -186,12 +187,12 @@ func numberOf(t *testing.T, f *FS) uint64 {
 	return r.Session
 }
 
-// TestLateProcessReleasesLocks: a process started when the previous session is about to expire
-// begins a new one, and the first client gets each lock.
+// TestLateProcessReleasesLocks: if a process starts when the previous session is about to expire,
+// it begins a new session. The first client that requests a lock gets it.
 func TestLateProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
-		// It expires within one heartbeat of the next.
+		// This session expires within one heartbeat of the next process.
 		first, err := Open(Options{Meta: url, StateDir: dir, Heartbeat: soleHeartbeat / 6})
 		if err != nil {
 			t.Fatalf("Open: %v", err)
@@ -204,7 +205,7 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 				t.Fatalf("Set: %v", err)
 			}
 		}
-		first.session.close() // as at the end of the process
+		first.session.close() // acts as the end of the process
 		next := openShared(t, Options{Meta: url, StateDir: dir})
 		defer closeFS(t, next)
 		if now := numberOf(t, next); now == sid {
@@ -230,9 +231,9 @@ func TestLateProcessReleasesLocks(t *testing.T) {
 	})
 }
 
-// TestSlowProcessReleasesLocks: the previous session nearly expires while a process opens the
-// volume, so another server may be about to clean it up. So the process keeps no locks in that
-// session.
+// TestSlowProcessReleasesLocks: while a process opens the volume, the previous session nearly
+// expires. Another server may be about to clean up that session, so the process keeps no locks in
+// it.
 func TestSlowProcessReleasesLocks(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		dir := t.TempDir()
@@ -242,10 +243,10 @@ func TestSlowProcessReleasesLocks(t *testing.T) {
 		if err := locksOf(t, first, "locked").Set(0, 9, nfsserver.Exclusive); err != nil {
 			t.Fatalf("locksOf.Set: %v", err)
 		}
-		first.session.close() // as at the end of the process
+		first.session.close() // acts as the end of the process
 		asked := 0
 		now = func() time.Time {
-			if asked++; asked > 1 { // after the session was chosen
+			if asked++; asked > 1 { // from here on the session has been chosen
 				return time.Now().Add(5*soleHeartbeat - soleHeartbeat/lateAfter)
 			}
 			return time.Now()
@@ -266,7 +267,7 @@ func TestSlowProcessReleasesLocks(t *testing.T) {
 	})
 }
 
-// sessions checks how many sessions the volume has.
+// sessions checks the number of sessions in the volume.
 func sessions(t *testing.T, f *FS, want int) {
 	t.Helper()
 	list, err := f.m.ListSessions()
@@ -278,8 +279,8 @@ func sessions(t *testing.T, f *FS, want int) {
 	}
 }
 
-// TestSessionsThatAreNotContinued: sessions of processes that may still run, ended ones, and files
-// of another content.
+// TestSessionsThatAreNotContinued: a server continues no session whose process may still run, no
+// session that has ended, and none whose file has other content.
 func TestSessionsThatAreNotContinued(t *testing.T) {
 	url, _, _ := newVolume(t)
 	dir := t.TempDir()
@@ -346,7 +347,7 @@ func TestSessionsThatAreNotContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	closeFS(t, f) // ends the session
+	closeFS(t, f) // also ends the session
 	next := openShared(t, Options{Meta: url, StateDir: dir})
 	defer closeFS(t, next)
 	if now := numberOf(t, next); now == sid {

@@ -1,4 +1,4 @@
-// The FS passes the tests of every FS, on a volume in a directory.
+// An FS on a volume in a directory passes the tests of every FS.
 
 package juicefs
 
@@ -13,7 +13,8 @@ import (
 // me is the calling user.
 var me = nfsserver.Self()
 
-// newDir makes a directory in memory, if possible: a sync of a disk waits for all programs' writes.
+// newDir makes a directory in memory, if possible, because a sync of a disk waits for the writes of
+// all programs.
 func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "juicefs-test-")
@@ -24,8 +25,8 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-// openNew makes a volume in a new directory and opens a directory of it. On a volume's root JuiceFS
-// has races of its own on a slow machine.
+// openNew makes a volume in a new directory, and opens a directory in the volume. On a slow
+// machine, JuiceFS itself has races on a volume's root.
 func openNew(t *testing.T, l Local) *FS {
 	t.Helper()
 	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID
@@ -38,7 +39,7 @@ func openNew(t *testing.T, l Local) *FS {
 	return f
 }
 
-// reopen opens the volume l, and makes it if it is missing.
+// reopen opens the volume l, after making it if it is missing.
 func reopen(t *testing.T, l Local) *FS {
 	t.Helper()
 	url, err := l.Make()
@@ -56,7 +57,7 @@ func TestFS(t *testing.T) {
 	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{ACL: true}) }, fstest.Allocates, fstest.ChargesHoles)
 }
 
-// TestFSWithTrash: removed objects are gone for NFS, though the volume still has them.
+// TestFSWithTrash: a removed object is gone for NFS, although the volume still has it.
 func TestFSWithTrash(t *testing.T) {
 	fstest.Run(t, func(t *testing.T) nfsserver.FS { return openNew(t, Local{TrashDays: 1}) }, fstest.Allocates, fstest.ChargesHoles)
 }

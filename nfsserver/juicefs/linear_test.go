@@ -1,4 +1,4 @@
-// Linearizability of two servers: a directory's names, and a file's content.
+// Linearizability with two servers: names in a directory, and a file's content.
 
 package juicefs
 
@@ -19,14 +19,16 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A step is a client's request: create, remove or lookup for a name; write or read for the content.
+// A step is a client's request: to create, remove or look up a name, or to write or read the
+// content.
 type step struct {
 	what  string
-	name  string // the names and the content are checked separately
+	name  string // each name and the content are checked separately
 	value int
 }
 
-// history is a model. Its state is the content's number, or 1 for an existing name.
+// history is the model of names and content. Its state is the content's number, or 1 for a name
+// that exists.
 var history = porcupine.Model{
 	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byName := map[string][]porcupine.Operation{}
@@ -45,9 +47,9 @@ var history = porcupine.Model{
 		switch s.what {
 		case "write":
 			return true, s.value
-		case "create": // 1: created, 0: it existed
+		case "create": // result 1: created; 0: the name existed
 			return got == 1-is, 1
-		case "remove": // 1: it existed
+		case "remove": // result 1: the name existed
 			return got == is, 0
 		}
 		return got == is, is // read, lookup
@@ -55,7 +57,7 @@ var history = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v: %v", in, out) },
 }
 
-// ask makes a step's call and returns its outcome in the model's form.
+// ask makes a step's call and returns the outcome as a number in the model.
 func (s step) ask(ctx context.Context, c *nfsclient.Client, root, file nfs3.FH) (out int, err error) {
 	switch s.what {
 	case "write":
@@ -81,17 +83,17 @@ func (s step) ask(ctx context.Context, c *nfsclient.Client, root, file nfs3.FH) 
 }
 
 const (
-	linearClients = 4 // for each server
+	linearClients = 4 // number of clients for each server
 	linearSteps   = 40
 )
 
 // TestLinearizable: clients of two servers make, remove and look up the same names, and write and
-// read one file. (On PostgreSQL two servers that remove a name at the same moment both succeed: see
-// sql.go.)
+// read one file. The metadata is in Redis: on PostgreSQL two servers that remove a name at the same
+// moment both succeed (see sql.go).
 func TestLinearizable(t *testing.T) {
 	url, _, _ := newVolume(t)
 	var mu sync.Mutex
-	var all []porcupine.Operation // guarded by mu
+	var all []porcupine.Operation // the requests so far, guarded by mu
 	var wg sync.WaitGroup
 	began := time.Now()
 	var root, file nfs3.FH

@@ -14,8 +14,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// TestLoggerOfTheProgram: without a Logger each line goes to the default logger of its time, not to
-// the one from the opening of the volume.
+// TestLoggerOfTheProgram: without a Logger each line goes to the default logger at that time, not
+// to the one from when the volume was opened.
 func TestLoggerOfTheProgram(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

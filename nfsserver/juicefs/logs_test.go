@@ -1,4 +1,4 @@
-// The log lines of JuiceFS and its clients, and their number.
+// Log lines of JuiceFS and its clients, and how many there are.
 
 package juicefs
 
@@ -13,9 +13,9 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// TestClientOfRedisLogsAsJuiceFS: while Redis is away its client logs each failed connection. These
-// lines become warnings like all of JuiceFS's lines: a few in each period, with the number of
-// dropped ones.
+// TestClientOfRedisLogsAsJuiceFS: while Redis is away its client logs each failed connection. Like
+// all lines of JuiceFS, these become warnings: a few in each period, with the number of dropped
+// lines.
 func TestClientOfRedisLogsAsJuiceFS(t *testing.T) {
 	tameLogs()
 	log := utils.GetLogger("juicefs")

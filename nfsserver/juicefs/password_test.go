@@ -1,4 +1,4 @@
-// No password of a metadata service in logs and errors.
+// Passwords of metadata services do not appear in logs and errors.
 
 package juicefs
 
@@ -10,7 +10,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/utils"
 )
 
-// TestPasswordsAreHidden: URLs with a mistake, which JuiceFS quotes unchanged.
+// TestPasswordsAreHidden: passwords are hidden even in URLs with a mistake, which JuiceFS quotes
+// unchanged.
 func TestPasswordsAreHidden(t *testing.T) {
 	tameLogs()
 	log := utils.GetLogger("juicefs")

@@ -1,5 +1,5 @@
-// READDIRPLUS with few queries: for a whole directory where that is cheaper, and with the state at
-// the time of each call.
+// READDIRPLUS with few queries: one for a whole directory where that is cheaper. Attributes are
+// those at the time of each call.
 
 package juicefs
 
@@ -28,7 +28,7 @@ func (c *countedDir) Readdir(ctx meta.Context, ino meta.Ino, plus uint8, entries
 	return c.Meta.Readdir(ctx, ino, plus, entries)
 }
 
-// plusPage reads a page of at most n names with attributes.
+// plusPage reads a page with at most n names and their attributes.
 func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (page map[string]nfsserver.Dirent, last uint64, eof bool) {
 	t.Helper()
 	page = map[string]nfsserver.Dirent{}
@@ -46,8 +46,8 @@ func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (pag
 	return page, last, eof
 }
 
-// TestAttributesOfAllAtOnce: a reply with most of a directory queries all attributes once. They
-// equal GETATTR's at that time.
+// TestAttributesOfAllAtOnce: for a reply with most of a directory, one query returns all
+// attributes. They equal GETATTR's at that time.
 func TestAttributesOfAllAtOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -80,7 +80,7 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 		}
 	}
 	for round := range 3 {
-		put(t, f, refs["f7"], []byte("hello"), uint64(round)) // not committed
+		put(t, f, refs["f7"], []byte("hello"), uint64(round)) // the data is not committed
 		if err := f.Setattr(me, refs["f8"], &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600 + uint32(round)}); err != nil {
 			t.Fatalf("Setattr: %v", err)
 		}
@@ -97,8 +97,8 @@ func TestAttributesOfAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestAttributesOfFew: small replies do not read the whole directory, and each has the state at its
-// time.
+// TestAttributesOfFew: small replies do not read the whole directory, and have the attributes at
+// the time of the call.
 func TestAttributesOfFew(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -112,7 +112,7 @@ func TestAttributesOfFew(t *testing.T) {
 	f.m, f.files.m = c, c
 	seen, cookie := 0, uint64(0)
 	for eof := false; !eof; {
-		for name, r := range refs { // one that may be on the next page
+		for name, r := range refs { // changes a file that may be on the next page
 			if err := f.Setattr(me, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o600 + uint32(seen)&7}); err != nil {
 				t.Fatalf("Setattr: %v", err)
 			}

@@ -1,5 +1,5 @@
-// A call executed by one server is recognized by another when the client repeats it there, and no
-// other call is.
+// A call that one server has executed is recognized by another server when the client repeats it
+// there. No other call is recognized.
 
 package juicefs
 
@@ -16,14 +16,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// calling returns me with a call by that name; moved: over a new connection.
+// calling returns me as the caller of a call that name identifies. moved means: over a new
+// connection.
 func calling(name string, moved bool) nfsserver.Cred {
 	c := me
 	c.Call = &nfsserver.CallID{Sum: sha256.Sum256([]byte(name)), Moved: moved}
 	return c
 }
 
-// restarted ends a server and starts another one for its volume, in a directory.
+// restarted ends a server, and starts another server for its volume in a directory.
 func restarted(t *testing.T, f *FS, l Local) *FS {
 	t.Helper()
 	root := f.root
@@ -34,7 +35,7 @@ func restarted(t *testing.T, f *FS, l Local) *FS {
 	return g
 }
 
-// openRecording is openNew for a server with records.
+// openRecording is like openNew, for a server that records calls.
 func openRecording(t *testing.T, l Local) (*FS, Local) {
 	t.Helper()
 	l.Dir, l.UID, l.GID = newDir(t), me.UID, me.GID
@@ -51,13 +52,13 @@ func openRecording(t *testing.T, l Local) (*FS, Local) {
 // A change is one client call.
 type change struct {
 	name  string
-	again error // its error if it is not recognized
+	again error // the call's error if the server does not recognize it
 	do    func(*FS, nfsserver.Cred) (nfsserver.Ref, error)
 }
 
 var mode755 = nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755}
 
-// changes returns calls that change names in dir, after making their objects.
+// changes makes objects in dir, and returns calls that change their names.
 func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 	t.Helper()
 	for _, name := range []string{"gone", "from", "old"} {
@@ -108,7 +109,7 @@ func changes(t *testing.T, f *FS, dir nfsserver.Ref) []change {
 	}
 }
 
-// repeated makes changes at a server and repeats them at another one of the volume.
+// repeated makes changes at server a, and repeats them at another server of the volume.
 func repeated(t *testing.T, a *FS, other func() *FS) {
 	dir, _, err := a.Mkdir(me, a.Root(), "repeated", &mode755)
 	if err != nil {
@@ -142,7 +143,8 @@ func repeated(t *testing.T, a *FS, other func() *FS) {
 	}
 }
 
-// TestRepeatedAfterRestart: a restarted server recognizes its earlier calls, as another one does.
+// TestRepeatedAfterRestart: a restarted server recognizes its earlier calls, as another server
+// does.
 func TestRepeatedAfterRestart(t *testing.T) {
 	for _, l := range []Local{{}, {TrashDays: 1}} {
 		t.Run(fmt.Sprint("trash-", l.TrashDays), func(t *testing.T) {
@@ -153,7 +155,8 @@ func TestRepeatedAfterRestart(t *testing.T) {
 	}
 }
 
-// TestRepeatedAtAnother: two servers serve one volume.
+// TestRepeatedAtAnother: one of two servers of a volume recognizes calls that the other has
+// executed.
 func TestRepeatedAtAnother(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		a := openShared(t, Options{Meta: url, SharedReplies: true})
@@ -170,8 +173,8 @@ func TestRepeatedAtAnother(t *testing.T) {
 	})
 }
 
-// TestRecordedButNotDone: a call that a server recorded but did not execute does not count as
-// executed because others have used the names.
+// TestRecordedButNotDone: a server has recorded a call, but not executed it. The call does not
+// count as executed because others have used the names.
 func TestRecordedButNotDone(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -214,7 +217,7 @@ func TestRecordedButNotDone(t *testing.T) {
 }
 
 // TestLinkThatWasThere: a server crashed before it could refuse a LINK to a name that the file
-// already has. The call has made neither that name nor one in the trash.
+// already has. The call did not make that name, or the name in the trash.
 func TestLinkThatWasThere(t *testing.T) {
 	for _, days := range []int{0, 1} {
 		t.Run(fmt.Sprintf("trash for %d days", days), func(t *testing.T) {
@@ -261,7 +264,8 @@ func TestFailedCallHasNoRecord(t *testing.T) {
 	}
 }
 
-// TestSearchOfRecords: the service returns the stored bytes, or anything.
+// TestSearchOfRecords: search finds a record in the bytes that the service has stored. It finds
+// none in truncated bytes or under another sum.
 func TestSearchOfRecords(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := record{sum: [16]byte{1, 2, 3}, ino: 7, nlink: 3, at: now}
@@ -301,8 +305,8 @@ func (c *attrCounted) SetXattr(ctx meta.Context, ino meta.Ino, name string, b []
 	return c.Meta.SetXattr(ctx, ino, name, b, flags)
 }
 
-// TestCostOfRecords: new objects cost nothing. Removing or moving a name costs one write. A call
-// that fails over an old connection costs no query.
+// TestCostOfRecords: new objects need no record. Removing or moving a name costs one write of a
+// record. A call over an old connection that fails costs no query.
 func TestCostOfRecords(t *testing.T) {
 	f, _ := openRecording(t, Local{})
 	defer closeFS(t, f)
@@ -322,7 +326,7 @@ func TestCostOfRecords(t *testing.T) {
 		if n := c.sets.Load() - sets; n != want {
 			t.Errorf("%s writes %d times, want %d", ch.name, n, want)
 		}
-		if ch.name != "link" { // its record is written before it finds the name
+		if ch.name != "link" { // LINK writes its record before it finds the name
 			sets = c.sets.Load()
 			if _, err := ch.do(f, calling("other", false)); !errors.Is(err, ch.again) {
 				t.Errorf("%s: %v", ch.name, err)
@@ -337,14 +341,14 @@ func TestCostOfRecords(t *testing.T) {
 	}
 }
 
-// TestRestOfWhatWasMade: a new object of a crashed server gets its times when the call is repeated,
-// but not after another client has changed it.
+// TestRestOfWhatWasMade: a server crashed after making an object, before it set the times. When the
+// call is repeated, the object gets its times, unless another client has changed it.
 func TestRestOfWhatWasMade(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
 	dir := f.Root()
 	call := calling("create", true)
-	r, _, err := f.Create(call, dir, "f", &mode755) // as the transaction that makes it
+	r, _, err := f.Create(call, dir, "f", &mode755) // leaves what the transaction leaves in a crash
 	if err != nil {
 		t.Fatalf("Create: %v", err)
 	}
@@ -368,7 +372,7 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	is("repeated after a change", 20, later.Mtime)
 }
 
-// A doneTwice executes a removal or a move, and replies as if another server had just executed it.
+// A doneTwice executes a removal or a move, but replies as if another server had just executed it.
 type doneTwice struct{ meta.Meta }
 
 func (d doneTwice) Unlink(ctx meta.Context, parent meta.Ino, name string, skip ...bool) syscall.Errno {
@@ -386,8 +390,8 @@ func (d doneTwice) Rename(ctx meta.Context, from meta.Ino, name string, to meta.
 	return d.Meta.Rename(ctx, from, name, to, toName, flags, ino, a)
 }
 
-// TestDoneMeanwhile: a server still working on the call executes it after another one has found the
-// name.
+// TestDoneMeanwhile: another server has found the name, and then this server, still working on the
+// call, executes it.
 func TestDoneMeanwhile(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	dir := f.Root()
@@ -428,8 +432,8 @@ func TestDoneMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMarkOfAnotherPeriod: servers' clocks differ by seconds, and the next period has begun for the
-// server that made the object, or since then.
+// TestMarkOfAnotherPeriod: a mark counts across periods, because servers' clocks differ by seconds.
+// The next period had begun for the server that made the object, or has begun since.
 func TestMarkOfAnotherPeriod(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

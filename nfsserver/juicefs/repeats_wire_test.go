@@ -1,4 +1,4 @@
-// A client that repeats a call at another server: the same bytes, over a new connection.
+// A client that repeats a call at another server sends the same bytes over a new connection.
 
 package juicefs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// rawCall returns an RPC record with a call as a user.
+// rawCall returns the RPC record of a call as user uid.
 func rawCall(xid, uid, proc uint32, args xdr.Marshaler) []byte {
 	var cred xdr.Encoder
 	(&oncrpc.AuthSys{Machine: []byte("client"), UID: uid, GID: 1000}).EncodeXDR(&cred)
@@ -23,7 +23,7 @@ func rawCall(xid, uid, proc uint32, args xdr.Marshaler) []byte {
 		Cred: oncrpc.OpaqueAuth{Flavor: oncrpc.FlavorSys, Body: cred.Bytes()}}).EncodeXDR(&e)
 	args.EncodeXDR(&e)
 	b := e.Bytes()
-	binary.BigEndian.PutUint32(b, 1<<31|uint32(len(b)-4)) // the last fragment (RFC 5531 §11)
+	binary.BigEndian.PutUint32(b, 1<<31|uint32(len(b)-4)) // marks the last fragment (RFC 5531 §11)
 	return b
 }
 
@@ -46,15 +46,15 @@ func send(t *testing.T, addr string, call []byte) nfs3.Status {
 	if _, err := io.ReadFull(c, reply); err != nil {
 		t.Fatalf("io.ReadFull c: %v", err)
 	}
-	const header = 24 // XID, REPLY, accepted, a verifier without a body, SUCCESS
+	const header = 24 // bytes: XID, REPLY, accepted, a verifier without a body, SUCCESS
 	if len(reply) < header+4 {
 		t.Fatalf("reply %x", reply)
 	}
 	return nfs3.Status(binary.BigEndian.Uint32(reply[header:]))
 }
 
-// TestSameBytesAtAnotherServer: the next server answers a call as executed if another one executed
-// it without a reply. Another XID or user is another call.
+// TestSameBytesAtAnotherServer: a server has executed a call and not replied. Another server then
+// answers the repeated call as executed. A call with another XID or user is another call.
 func TestSameBytesAtAnotherServer(t *testing.T) {
 	f, l := openRecording(t, Local{})
 	create(t, f, f.Root(), "f")

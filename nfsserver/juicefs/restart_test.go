@@ -1,4 +1,4 @@
-// Data acknowledged by Sync survives a kill of the process, and so do Refs.
+// Data that Sync has acknowledged survives when the process is killed, and so do Refs.
 
 package juicefs
 
@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// killedDir is the environment variable that makes the test's program the process to kill.
+// killedDir is the environment variable that makes the test binary the process to be killed.
 const killedDir = "NFSRDMA_JUICEFS_KILLED"
 
 // TestMain runs the writer in the process that TestKilled starts.
@@ -45,7 +45,8 @@ func contentOf(i int) (b []byte, off uint64) {
 	return b, uint64(rnd.Intn(100000))
 }
 
-// writeForEver makes files and overwrites one, and reports the acknowledged Syncs.
+// writeForEver makes files and overwrites one of them, and prints a line for each Sync that
+// succeeds.
 func writeForEver(dir string) error {
 	l := Local{Dir: dir, UID: me.UID, GID: me.GID}
 	url, err := l.Make()
@@ -93,7 +94,7 @@ func (f *FS) writeOne(counter nfsserver.Ref, i int) error {
 }
 
 func TestKilled(t *testing.T) {
-	dir := t.TempDir() // on a disk, if there is one
+	dir := t.TempDir() // on a disk, if TMPDIR is
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), killedDir+"="+dir)
 	cmd.Stderr = os.Stderr
@@ -150,8 +151,8 @@ func closeFS(t *testing.T, f *FS) {
 	}
 }
 
-// TestRefsOutliveRestart: Refs are the same after a restart, stale ones stay stale, and another
-// volume's are stale.
+// TestRefsOutliveRestart: Refs are the same after a restart, and stale Refs stay stale. Refs of
+// another volume are stale.
 func TestRefsOutliveRestart(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -197,7 +198,7 @@ func create(t *testing.T, f *FS, dir nfsserver.Ref, name string) (nfsserver.Ref,
 	return r, a
 }
 
-// TestOpenTwice: a volume in a directory is for one process, and the error says so.
+// TestOpenTwice: only one process can open a volume in a directory, and the error says so.
 func TestOpenTwice(t *testing.T) {
 	l := Local{Dir: newDir(t)}
 	f := reopen(t, l)
@@ -216,7 +217,7 @@ func TestOpenTwice(t *testing.T) {
 func TestCloseAfterRemoval(t *testing.T) {
 	f := openNew(t, Local{})
 	r, _ := create(t, f, f.Root(), "f")
-	const chunks = 400 // each takes a transaction
+	const chunks = 400 // removing each takes a transaction
 	for i := range uint64(chunks) {
 		put(t, f, r, []byte("data"), i*meta.ChunkSize)
 	}
@@ -230,7 +231,7 @@ func TestCloseAfterRemoval(t *testing.T) {
 	}
 }
 
-// TestObjectsInMemory: a volume with contents in memory only is refused.
+// TestObjectsInMemory: a volume whose contents are only in memory is refused.
 func TestObjectsInMemory(t *testing.T) {
 	url := "badger://" + newDir(t)
 	m, err := connect(url, meta.DefaultConf())

@@ -1,4 +1,4 @@
-// Callers' rights: as in a kernel, where JuiceFS differs.
+// Callers' rights: as in a kernel, also where JuiceFS differs.
 
 package juicefs
 
@@ -17,7 +17,7 @@ var (
 	bob       = nfsserver.Cred{UID: 1002, GID: 1002, GIDs: []uint32{50}}
 )
 
-// shared makes a tree of others' files, in a directory writable by all.
+// shared makes a tree with files that belong to other users, in a directory writable by all.
 func shared(t *testing.T, mode uint32) (*FS, nfsserver.Ref) {
 	t.Helper()
 	f := openNew(t, Local{})
@@ -80,7 +80,7 @@ func TestOthersFiles(t *testing.T) {
 	want(t, "chmod", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}), syscall.EPERM)
 	want(t, "chown", f.Setattr(ann, r, &nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: bob.UID}), syscall.EPERM)
 	want(t, "cut", f.Setattr(bob, r, &nfsserver.SetAttr{Mask: nfsserver.SetSize}), syscall.EACCES)
-	// JuiceFS lets a user with write permission set any time.
+	// JuiceFS itself lets a user with write permission set any time.
 	w := f.touch(ann, dir, "w", 0o666)
 	want(t, "a time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtime}), syscall.EPERM)
 	want(t, "the present time", f.Setattr(bob, w, &nfsserver.SetAttr{Mask: nfsserver.SetMtimeNow}), nil)
@@ -134,7 +134,8 @@ func (m *meddler) SetAttr(ctx meta.Context, ino meta.Ino, set uint16, clear uint
 	return m.Meta.SetAttr(ctx, ino, set, clear, a)
 }
 
-// TestModeOfOthers: setting a time does not restore the mode from the check of its permission.
+// TestModeOfOthers: permission for setting a time is checked with the mode. If another client then
+// changes the mode, setting the time does not restore the old mode.
 func TestModeOfOthers(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -182,7 +183,7 @@ func TestStickyDirectory(t *testing.T) {
 	want(t, "remove by the owner", f.Remove(ann, dir, "f"), nil)
 }
 
-// TestLoops: a directory cannot move below itself; JuiceFS would permit it two levels down.
+// TestLoops: a directory cannot be moved below itself. JuiceFS itself permits it two levels down.
 func TestLoops(t *testing.T) {
 	f, dir := shared(t, 0o777)
 	d := dir
@@ -197,8 +198,8 @@ func TestLoops(t *testing.T) {
 	want(t, "up again", f.Rename(superuser, dir, "a", f.Root(), "a"), nil)
 }
 
-// TestTrashIsHidden: the trash is no directory for clients, even if the volume got it after it was
-// opened.
+// TestTrashIsHidden: clients cannot use the trash as a directory, even if the volume got its trash
+// after it was opened.
 func TestTrashIsHidden(t *testing.T) {
 	f := reopen(t, Local{Dir: newDir(t), UID: me.UID, GID: me.GID})
 	defer closeFS(t, f)

@@ -1,4 +1,4 @@
-// The root's attributes: never invented, and with one query for all concurrent callers.
+// The root's attributes are never invented, and one query serves all concurrent callers.
 
 package juicefs
 
@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/juicefs/juicefstest"
 )
 
-// A lateRoot is a metadata client with a service that takes 0.3 s for the root's attributes, so
-// that it invents them.
+// A lateRoot is a metadata client whose service takes 0.3 s to return the root's attributes. After
+// that time JuiceFS invents attributes.
 type lateRoot struct{ counted }
 
 func (c *lateRoot) GetAttr(ctx meta.Context, ino meta.Ino, a *meta.Attr) syscall.Errno {
@@ -45,8 +45,8 @@ func TestRootIsNotMadeUp(t *testing.T) {
 	}
 }
 
-// TestRootOnRedisIsOneQuestion: on Redis it takes no transaction. A read-only session has no script
-// for it, and queries like a volume in a directory.
+// TestRootOnRedisIsOneQuestion: on Redis the query takes no transaction. A read-only session has no
+// script for the query, and queries as a volume in a directory does.
 func TestRootOnRedisIsOneQuestion(t *testing.T) {
 	tameLogs()
 	_, url := juicefstest.Redis(t)
@@ -84,7 +84,7 @@ func TestRootQuestionIsShared(t *testing.T) {
 		var asked, came atomic.Int64
 		release := make(chan struct{})
 		ask := func(a *meta.Attr) syscall.Errno {
-			a.Ctime = came.Load() // number of earlier callers
+			a.Ctime = came.Load() // the number of callers before this query
 			asked.Add(1)
 			<-release
 			return 0

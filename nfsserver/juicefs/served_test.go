@@ -15,15 +15,15 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// serve exports f as /vol on this machine, over TCP. The server's key is random; handles use the
-// volume's.
+// serve exports f as /vol on this machine, over TCP. The server's key is random, but handles use
+// the volume's key.
 func serve(t *testing.T, f *FS) (addr string, end func()) {
 	t.Helper()
 	service, end := serveAt(t, f, nfsserver.Listen{TCP: "127.0.0.1:0"})
 	return service.TCPAddr.String(), end
 }
 
-// serveAt is serve at other addresses.
+// serveAt is like serve, at other addresses.
 func serveAt(t *testing.T, f *FS, l nfsserver.Listen) (service *nfsserver.Service, end func()) {
 	t.Helper()
 	s, err := nfsserver.New(nfsserver.Options{Squash: nfsserver.Squash{All: true, UID: me.UID, GID: me.GID, GIDs: me.GIDs}, Exports: []nfsserver.Export{{Name: "/vol", FS: f}}})
@@ -36,7 +36,7 @@ func serveAt(t *testing.T, f *FS, l nfsserver.Listen) (service *nfsserver.Servic
 	}
 	return service, func() {
 		service.Shutdown(t.Context())
-		s.Close() // closes f, too
+		s.Close() // also closes f
 	}
 }
 
@@ -54,7 +54,8 @@ func mount(t *testing.T, addr string) (*nfsclient.Client, *nfsclient.FS) {
 	return c, fs
 }
 
-// TestServed: trees written by several clients are there after a restart, under the same handles.
+// TestServed: trees that several clients have written are there after a restart, under the same
+// handles.
 func TestServed(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -114,8 +115,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// unstable writes without committing and returns the verifier. It also checks that the reply to
-// FILE_SYNC says FILE_SYNC.
+// unstable writes without a COMMIT, and returns the verifier. It also checks that FILE_SYNC in a
+// call gives FILE_SYNC in the reply.
 func unstable(t *testing.T, c *nfsclient.Client, root nfs3.FH) nfs3.Verf {
 	t.Helper()
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-// The FS on real services: Redis and PostgreSQL for the metadata, an S3 server for the contents.
+// The FS on real services: Redis or PostgreSQL for the metadata, and an S3 server for the contents.
 
 package juicefs
 
@@ -28,9 +28,9 @@ func onServices(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// openShared opens a volume as a further server. Its first heartbeat comes after the test: JuiceFS
-// starts the goroutine before it writes the session number that the goroutine reads, and the race
-// detector would report that.
+// openShared opens a volume as a further server, whose first heartbeat comes only after the test.
+// JuiceFS starts the heartbeat's goroutine before it writes the session number, which the goroutine
+// reads. The race detector would report that.
 func openShared(t *testing.T, o Options) *FS {
 	t.Helper()
 	o.Heartbeat = soleHeartbeat
@@ -41,7 +41,7 @@ func openShared(t *testing.T, o Options) *FS {
 	return f
 }
 
-// TestServices: the FS passes every FS's tests on services. Each check has a directory of the
+// TestServices: on services the FS passes the tests of every FS. Each test has a directory in the
 // volume as its root.
 func TestServices(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {

@@ -1,5 +1,5 @@
-// Several servers of one volume: clients of each see the other's changes, and handles are valid at
-// both.
+// Several servers of one volume: the clients of each see changes made at the other, and handles are
+// valid at both.
 
 package juicefs
 
@@ -21,10 +21,10 @@ import (
 type side struct {
 	fs   *FS
 	c    *nfsclient.Client
-	root nfs3.FH // as this server returns it
+	root nfs3.FH // the root's handle, as this server returns it
 }
 
-// TestTwoServers serves one volume twice.
+// TestTwoServers serves one volume with two servers.
 func TestTwoServers(t *testing.T) {
 	onServices(t, func(t *testing.T, url string) {
 		var sides [2]*side
@@ -40,7 +40,7 @@ func TestTwoServers(t *testing.T) {
 			sides[i] = &side{f, c, root}
 		}
 		a, b := sides[0], sides[1]
-		// A new volume's root belongs to root.
+		// the root of a new volume belongs to user root
 		if err := a.fs.Setattr(nfsserver.Cred{}, a.fs.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
 			t.Fatalf("Setattr: %v", err)
 		}
@@ -79,8 +79,8 @@ func sharedHandles(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedContents: after a COMMIT, or a FILE_SYNC WRITE, the next READ at the other server has the
-// bytes.
+// sharedContents checks: after a COMMIT, or a WRITE with FILE_SYNC, the next READ at the other
+// server has the data.
 func sharedContents(t *testing.T, a, b *side) {
 	fh := a.create(t, "contents")
 	got := make([]byte, 100)
@@ -110,7 +110,8 @@ func sharedContents(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedVerifiers: a client that wrote at one server and commits at another must write again.
+// sharedVerifiers checks: a client that has written at one server, and commits at another, must
+// write again.
 func sharedVerifiers(t *testing.T, a, b *side) {
 	fh := a.create(t, "verifier")
 	w, err := a.c.Write(t.Context(), fh, []byte("x"), 0, nfs3.Unstable)
@@ -123,8 +124,8 @@ func sharedVerifiers(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedNames: of several calls that make or rename one name at both servers one succeeds, and each
-// sees the outcome at once.
+// sharedNames checks: if several calls make or rename the same name at both servers, one succeeds.
+// Both servers see the outcome at once.
 func sharedNames(t *testing.T, a, b *side) {
 	for i := range 20 {
 		name := fmt.Sprint("made-", i)
@@ -159,7 +160,7 @@ func sharedNames(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedLocks: a lock held by one server for its clients is refused to another.
+// sharedLocks checks: a lock that one server holds for its clients is refused to the other server.
 func sharedLocks(t *testing.T, a, b *side) {
 	a.create(t, "locked")
 	open := func(s *side) nfsserver.FileLocks {
@@ -200,8 +201,8 @@ func sharedLocks(t *testing.T, a, b *side) {
 	}
 }
 
-// sharedBefore: a directory's attributes before a change are omitted, because the other server may
-// have changed it in between.
+// sharedBefore checks: replies omit a directory's attributes from before a change, because the
+// other server may have changed it in between.
 func sharedBefore(t *testing.T, a *side) {
 	args := nfs3.MkdirArgs{Where: nfs3.DirOpArgs{Dir: a.root, Name: []byte("before")}, Attr: nfs3.Sattr{SetMode: true, Mode: 0o755}}
 	var res nfs3.MkdirRes
@@ -213,7 +214,7 @@ func sharedBefore(t *testing.T, a *side) {
 	}
 }
 
-// A volume in a directory has one server, which makes all changes.
+// A volume in a directory has only one server, which makes all changes, so it is not shared.
 func TestVolumeInDirectoryIsNotShared(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

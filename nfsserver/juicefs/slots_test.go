@@ -1,4 +1,4 @@
-// Slots for the records of calls: taking and keeping one.
+// Slots for the records of calls: how a server gets one and keeps it.
 
 package juicefs
 
@@ -10,8 +10,8 @@ import (
 	"github.com/juicedata/juicefs/pkg/meta"
 )
 
-// TestSlots: each server has its own slot, and an ended server's slot is free when its records have
-// expired.
+// TestSlots: each server has its own slot. The slot of a server that has ended is free when its
+// records have expired.
 func TestSlots(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -40,7 +40,7 @@ func TestSlots(t *testing.T) {
 // An awayMeta is a service that leaves some queries unanswered.
 type awayMeta struct {
 	meta.Meta
-	get, set bool // unanswered
+	get, set bool // leaves these queries unanswered
 	asked    int
 }
 
@@ -58,8 +58,8 @@ func (m *awayMeta) GetXattr(ctx meta.Context, ino meta.Ino, name string, value *
 	return m.Meta.GetXattr(ctx, ino, name, value)
 }
 
-// TestSlotOfServiceThatIsAway: only the first slot is queried, because hours of queries would delay
-// Close.
+// TestSlotOfServiceThatIsAway: if the service does not answer, only the first slot is queried,
+// because hours of queries would delay Close.
 func TestSlotOfServiceThatIsAway(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -71,8 +71,8 @@ func TestSlotOfServiceThatIsAway(t *testing.T) {
 	}
 }
 
-// TestSlotIsKept: a live server keeps its slot. One that was silent for too long takes another, and
-// one without a slot takes the first free one.
+// TestSlotIsKept: a live server keeps its slot. A server that was silent for too long takes another
+// slot, and a server without a slot takes the first that is free.
 func TestSlotIsKept(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -1,4 +1,4 @@
-// A session ended by other clients.
+// A session that other clients have ended.
 
 package juicefs
 
@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// TestSessionThatOthersEnded: the process ends if clients hold locks in it, and only then.
+// TestSessionThatOthersEnded: the process ends if clients hold locks in the session, and only then.
 func TestSessionThatOthersEnded(t *testing.T) {
 	url, _, _ := newVolume(t)
 	f := openShared(t, Options{Meta: url})
@@ -32,7 +32,7 @@ func TestSessionThatOthersEnded(t *testing.T) {
 	if f.sid == 0 {
 		t.Error("there is no session")
 	}
-	f.sid = 1 << 40 // volumes left open by other tests have other numbers
+	f.sid = 1 << 40 // a number that no volume left open by another test has
 	ends(f.sid, false)
 	l, err := f.OpenLocks(r)
 	if err != nil {

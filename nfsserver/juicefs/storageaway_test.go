@@ -1,4 +1,4 @@
-// An object storage that is unresponsive for longer than JuiceFS waits.
+// An object storage that does not respond for longer than JuiceFS waits.
 
 package juicefs
 
@@ -49,7 +49,8 @@ type refuser struct {
 
 func (r *refuser) Put(context.Context, string, io.Reader, ...object.AttrGetter) error { return r.err }
 
-// TestWantOfRoom: errors of the object storage about space; other numbers in them are no status.
+// TestWantOfRoom: errors of the object storage that mean missing space. Numbers elsewhere in an
+// error do not count as a status.
 func TestWantOfRoom(t *testing.T) {
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 507}
 	for _, c := range []struct {
@@ -72,8 +73,9 @@ func TestWantOfRoom(t *testing.T) {
 	}
 }
 
-// TestObjectStorageAwayForLong: exhausted retries are no error. COMMIT and READ return JUKEBOX,
-// COMMIT once for the lost data, and when the storage is back all data written again is there.
+// TestObjectStorageAwayForLong: when all retries have failed, COMMIT and READ return JUKEBOX
+// instead of an error, COMMIT once for the lost data. When the storage is back, all data written
+// again is there.
 func TestObjectStorageAwayForLong(t *testing.T) {
 	url, _, s3 := newVolume(t)
 	f := openShared(t, Options{Meta: url, Retries: 1})

@@ -21,8 +21,8 @@ func isOpen(f *FS, ino meta.Ino) bool {
 	return f.files.open[ino] != nil
 }
 
-// TestIdleFilesAreClosed: while one file waits for the object storage, files with nothing to store
-// are closed, and so are those with accepted objects.
+// TestIdleFilesAreClosed: one file waits for the object storage. Meanwhile files that have nothing
+// to store are closed, and so are files whose objects the storage has accepted.
 func TestIdleFilesAreClosed(t *testing.T) {
 	f, _, _, s3 := onRedis(t)
 	inode := func(r nfsserver.Ref) meta.Ino {
@@ -68,7 +68,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 			t.Fatal("the sweeper waits for one file")
 		}
 	}
-	sweep() // it takes the slow one, and all others
+	sweep() // closes the slow file and all others
 	<-first
 	for i := range 5 {
 		name := fmt.Sprint("written-", i)
@@ -95,7 +95,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	}
 }
 
-// refOf looks up a name in the root.
+// refOf looks up a name in the root, and returns its Ref.
 func refOf(t *testing.T, f *FS, name string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Lookup(me, f.Root(), name)

@@ -1,4 +1,4 @@
-// An object storage with a rejected certificate, or one that rejects ours.
+// An object storage whose certificate is rejected, or that rejects ours.
 
 package juicefs
 
@@ -16,11 +16,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// A lines hook keeps the log lines that contain a text.
+// A lines is a log hook that keeps the lines with a given text.
 type lines struct {
 	part string
 	mu   sync.Mutex
-	got  []string // guarded by mu
+	got  []string // the lines, guarded by mu
 }
 
 func (l *lines) take(e machine.LogLine) {
@@ -31,7 +31,8 @@ func (l *lines) take(e machine.LogLine) {
 	}
 }
 
-// TestRefusedCertificateIsNoSilence: clients get an error, and the log one line.
+// TestRefusedCertificateIsNoSilence: when a certificate is refused, clients get an error instead of
+// waiting, and the log has one line.
 func TestRefusedCertificateIsNoSilence(t *testing.T) {
 	serve := func(change func(*httptest.Server), start func(*httptest.Server)) string {
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())

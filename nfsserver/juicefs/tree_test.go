@@ -1,5 +1,5 @@
-// A tree of many files, copied out and back by nfsrdma cp over RDMA, on each metadata service and
-// an S3 server.
+// A tree with many files, copied to a volume and back by nfsrdma cp over RDMA, with each metadata
+// service and an S3 server.
 
 package juicefs
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// goTree returns the tree to copy, Go's own: some 1,200 files of it; with NFSRDMA_FULL=1 all, some
-// 15,000.
+// goTree returns the directory to copy: src/crypto in Go's tree, with some 1,200 files, or with
+// NFSRDMA_FULL=1 the whole tree, with some 15,000.
 func goTree(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -32,7 +32,7 @@ func goTree(t *testing.T) string {
 	return filepath.Join(root, "src", "crypto")
 }
 
-// oddTree adds objects missing in Go's tree: modes, times, links, a hole, and more bytes than a
+// oddTree adds objects that Go's tree lacks: modes, times, links, a hole, and more bytes than one
 // block of the volume.
 func oddTree(t *testing.T, root string) {
 	t.Helper()
@@ -56,7 +56,7 @@ func oddTree(t *testing.T, root string) {
 	for name, mode := range map[string]uint32{"run": 0o4751, "sticky/kept": 0o400, "sticky/below": 0o2755, "sticky": 0o1777} {
 		must(syscall.Chmod(filepath.Join(root, name), mode))
 	}
-	// The directory after its entries.
+	// a directory's time is set after the times of its entries
 	for i, name := range []string{"run", "sticky/kept", "sticky"} {
 		at := []syscall.Timespec{{Sec: int64(1000 * i)}, {Sec: 1_700_000_000 + int64(i), Nsec: 123_456_789}}
 		must(syscall.UtimesNano(filepath.Join(root, name), at))
@@ -64,7 +64,7 @@ func oddTree(t *testing.T, root string) {
 }
 
 // TestTreeOutAndBack copies a tree to a volume, and back through another server without cached
-// data: each byte comes from the object storage.
+// data: so each byte comes from the object storage.
 func TestTreeOutAndBack(t *testing.T) {
 	dir := t.TempDir()
 	nfsrdma, tree := filepath.Join(dir, "nfsrdma"), filepath.Join(dir, "tree")
@@ -86,7 +86,7 @@ func TestTreeOutAndBack(t *testing.T) {
 			func(remote string) []string { return []string{"cp", "-r", "-p", remote, back} },
 		} {
 			f := openShared(t, Options{Meta: url})
-			// A new volume's root belongs to root.
+			// the root of a new volume belongs to user root
 			if err := f.Setattr(nfsserver.Cred{}, f.Root(), &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o777}); err != nil {
 				t.Fatalf("Setattr: %v", err)
 			}
@@ -110,7 +110,7 @@ func compareTrees(t *testing.T, got, want map[string]copied) {
 	}
 }
 
-// run runs a program to its end; it must print nothing.
+// run runs a program to its end, and fails the test if it prints anything.
 func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -118,15 +118,15 @@ func run(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// A copied holds the properties of a name that must be equal.
+// A copied has those properties of a name that must be equal.
 type copied struct {
-	mode    fs.FileMode // with the type
-	mtime   int64       // in ns; 0 of a symbolic link
-	size    int         // for a file
+	mode    fs.FileMode // including the file type
+	mtime   int64       // in ns; 0 for a symbolic link
+	size    int         // set only for a file
 	content string      // a file's hash, or a link's target
 }
 
-// treeOf returns a tree's objects by name.
+// treeOf returns the properties of each name in a tree.
 func treeOf(t *testing.T, root string) map[string]copied {
 	t.Helper()
 	all := map[string]copied{}

@@ -19,7 +19,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// put writes all of b.
+// put writes all of b at off.
 func put(t *testing.T, f *FS, r nfsserver.Ref, b []byte, off uint64) {
 	t.Helper()
 	if n, err := f.WriteAt(me, r, b, off); n != len(b) || err != nil {
@@ -27,7 +27,7 @@ func put(t *testing.T, f *FS, r nfsserver.Ref, b []byte, off uint64) {
 	}
 }
 
-// get reads up to n bytes.
+// get reads up to n bytes from the start.
 func get(t *testing.T, f *FS, r nfsserver.Ref, n int) string {
 	t.Helper()
 	b := make([]byte, n)
@@ -54,8 +54,8 @@ func commit(t *testing.T, f *FS, r nfsserver.Ref) {
 	}
 }
 
-// TestWrittenIsSeen: size and times show before anything is stored, and the reported modification
-// time stays.
+// TestWrittenIsSeen: size and times show a write before anything is stored, and the reported
+// modification time does not change later.
 func TestWrittenIsSeen(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -74,7 +74,7 @@ func TestWrittenIsSeen(t *testing.T) {
 	if a := attrOf(t, f, r); a != told {
 		t.Errorf("a read made %+v of %+v", a, told)
 	}
-	// As if JuiceFS had committed the write with another time.
+	// acts as if JuiceFS had committed the write with another time
 	ino, _, _ := f.parse(&r)
 	if err := f.set(ino, meta.SetAttrMtime, &meta.Attr{Mtime: told.Mtime.Sec - 1}); err != nil {
 		t.Fatalf("set ino: %v", err)
@@ -101,8 +101,8 @@ func TestWrittenIsSeen(t *testing.T) {
 	}
 }
 
-// TestChangeShows: a change of attributes between write and sync shows in the change time, and
-// explicitly set times stay.
+// TestChangeShows: a change of attributes between write and sync moves the change time, and times
+// that were set stay.
 func TestChangeShows(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -129,7 +129,7 @@ func TestChangeShows(t *testing.T) {
 	}
 }
 
-// TestQuota: the file's Sync reports data without room, once, and Statfs reports it before.
+// TestQuota: a file's Sync reports once that data did not fit. Statfs reports the quota before.
 func TestQuota(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -141,7 +141,7 @@ func TestQuota(t *testing.T) {
 	if err := f.m.HandleQuota(system, meta.QuotaSet, "/d", meta.DirQuotaType, quota, false, false, false); err != nil {
 		t.Fatalf("HandleQuota: %v", err)
 	}
-	closeFS(t, f) // clients learn a new quota at their next heartbeat, or when they start
+	closeFS(t, f) // clients see a new quota at their next heartbeat, or when they start
 	f = reopen(t, l)
 	defer closeFS(t, f)
 	st, err := f.Statfs(dir)
@@ -174,7 +174,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestCapacity: a full volume reports it.
+// TestCapacity: a full volume reports that it is full.
 func TestCapacity(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -188,8 +188,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestWriteAfterLoss: an error reported by Sync is not reported again, by the next write or its
-// Sync.
+// TestWriteAfterLoss: an error that Sync has reported is reported neither by the next write nor by
+// its Sync.
 func TestWriteAfterLoss(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -208,8 +208,8 @@ func TestWriteAfterLoss(t *testing.T) {
 	}
 }
 
-// TestLossOfRemoved: a removed file does not stay open for an error that no call can ask for; an
-// existing one does.
+// TestLossOfRemoved: a file stays open while an error waits for a call that reports it. A removed
+// file is closed, because no call can ask for the error.
 func TestLossOfRemoved(t *testing.T) {
 	f := openNew(t, Local{Capacity: 1 << 20})
 	defer closeFS(t, f)
@@ -217,7 +217,7 @@ func TestLossOfRemoved(t *testing.T) {
 	gone, _ := create(t, f, f.Root(), "gone")
 	for _, r := range []nfsserver.Ref{kept, gone} {
 		put(t, f, r, []byte("x"), 2<<20)
-		get(t, f, r, 1) // stores it, in vain
+		get(t, f, r, 1) // tries to store the data, which does not fit
 	}
 	if err := f.Remove(me, f.Root(), "gone"); err != nil {
 		t.Fatalf("Remove: %v", err)
@@ -243,7 +243,7 @@ func TestLossOfRemoved(t *testing.T) {
 	}
 }
 
-// TestACL: a list that was set is returned, enforced, and inherited.
+// TestACL: an ACL that was set is returned, enforced, and inherited.
 func TestACL(t *testing.T) {
 	f := openNew(t, Local{ACL: true})
 	defer closeFS(t, f)
@@ -300,7 +300,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// TestDirectory: a directory of the volume can be the root.
+// TestDirectory: a directory in the volume can be the FS's root.
 func TestDirectory(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -340,7 +340,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestNoACL: a volume without ACLs reports that without a query to the metadata service.
+// TestNoACL: a volume without ACLs refuses them without a query to the metadata service.
 func TestNoACL(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -359,7 +359,7 @@ func TestNoACL(t *testing.T) {
 	}
 }
 
-// TestLocks: the server's locks and those of another client of the volume exclude each other.
+// TestLocks: locks of the server and of another client of the volume exclude each other.
 func TestLocks(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)
@@ -405,7 +405,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestLocksLeft: a killed server's locks do not block the next one.
+// TestLocksLeft: the locks of a killed server do not block its next process.
 func TestLocksLeft(t *testing.T) {
 	l := Local{Dir: newDir(t), UID: me.UID, GID: me.GID}
 	f := reopen(t, l)
@@ -417,7 +417,7 @@ func TestLocksLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeFS(t, f) // the locks stay
+	closeFS(t, f) // the locks stay in the volume
 	f = reopen(t, l)
 	defer closeFS(t, f)
 	mine, err = f.OpenLocks(r)
@@ -432,8 +432,8 @@ func TestLocksLeft(t *testing.T) {
 	}
 }
 
-// another returns a second server of the volume: its own buffers, and the same services. The caller
-// closes its files.
+// another returns a second server of the volume, with its own buffers and the same services. The
+// caller closes its files.
 func another(t *testing.T, f *FS) *FS {
 	t.Helper()
 	format := f.m.GetFormat()
@@ -444,7 +444,8 @@ func another(t *testing.T, f *FS) *FS {
 	return o
 }
 
-// TestCloseToOpen: one server reads data stored by the other, regardless of its buffers.
+// TestCloseToOpen: a server reads data that the other server has stored, whatever is in its
+// buffers.
 func TestCloseToOpen(t *testing.T) {
 	f := openNew(t, Local{})
 	g := another(t, f)
@@ -459,7 +460,7 @@ func TestCloseToOpen(t *testing.T) {
 		if got := get(t, g, r, 300000); got != string(want) {
 			t.Fatalf("round %d: the other reads %d bytes that begin with %.3q", i, len(got), got)
 		}
-		get(t, f, r, 300000) // both have it buffered now
+		get(t, f, r, 300000) // now both servers have buffered the data
 		put(t, g, r, []byte("other"), 5)
 		commit(t, g, r)
 		get(t, g, r, 300000)

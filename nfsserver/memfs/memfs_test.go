@@ -1,4 +1,4 @@
-// memfs meets the contract of an FS, and keeps its limit.
+// A memfs meets the contract of an FS, and keeps its limit.
 
 package memfs
 
@@ -12,14 +12,14 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// me is the caller.
+// me is the user that makes the calls.
 var me = nfsserver.Self()
 
 func TestFS(t *testing.T) {
 	fstest.Run(t, func(*testing.T) nfsserver.FS { return New(Options{UID: me.UID, GID: me.GID}) })
 }
 
-// TestLimit: a full FS returns ENOSPC, and removals make room.
+// TestLimit: a full FS returns ENOSPC, and has room again after removals.
 func TestLimit(t *testing.T) {
 	f := New(Options{Limit: 1 << 20, UID: me.UID, GID: me.GID})
 	start := f.used.Load()

@@ -1,4 +1,4 @@
-// Modes, owners and set-id bits after changes, compared with Linux's on a tmpfs.
+// Modes, owners and set-id bits after changes, compared with those on a tmpfs under Linux.
 
 package memfs_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// twins are a tree in memory and a directory on a tmpfs, on which all is done alike.
+// A twins has a tree in memory and a directory on a tmpfs. Each operation is done on both.
 type twins struct {
 	*testing.T
 	trees [2]nfsserver.FS
@@ -40,7 +40,7 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-// on does something to both trees, which must come out alike.
+// on does an operation on both trees, and checks that the results are equal.
 func (w *twins) on(what string, do func(fs nfsserver.FS, i int) (nfsserver.Attr, error)) {
 	w.Helper()
 	var got [2]string
@@ -64,7 +64,8 @@ var (
 	other  = nfsserver.Cred{UID: 3000, GID: 3000, GIDs: []uint32{60}}
 )
 
-// make makes an object of user 1000 and group gid with mode, by the superuser.
+// object makes an object that belongs to user 1000 and group gid, with the given mode. The
+// superuser makes it.
 func (w *twins) object(fs nfsserver.FS, root nfsserver.Ref, t nfsserver.FileType, mode, gid uint32) (r nfsserver.Ref) {
 	w.Helper()
 	var err error
@@ -97,7 +98,7 @@ func (w *twins) remove(fs nfsserver.FS, root nfsserver.Ref, t nfsserver.FileType
 	}
 }
 
-// changes are changes that callers try on an object.
+// changes has the changes that callers try on an object.
 var changes = map[string]func(fs nfsserver.FS, c nfsserver.Cred, r nfsserver.Ref) error{
 	"chown to its owner":     set(nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: 1000}),
 	"chown to another":       set(nfsserver.SetAttr{Mask: nfsserver.SetUID, UID: 2000}),
@@ -135,10 +136,11 @@ func set(s nfsserver.SetAttr) func(nfsserver.FS, nfsserver.Cred, nfsserver.Ref) 
 	return func(fs nfsserver.FS, c nfsserver.Cred, r nfsserver.Ref) error { return fs.Setattr(c, r, &s) }
 }
 
-// modes are those that matter to set-id bits.
+// modes has the modes that matter to set-id bits.
 var modes = []uint32{0, 0o644, 0o666, 0o755, 0o4644, 0o4755, 0o4766, 0o2644, 0o2755, 0o2666, 0o2676, 0o6644, 0o6755, 0o6777, 0o6766, 0o1777, 0o7777, 0o070, 0o007}
 
-// TestChangesAreThoseOfLinux: every caller, every change, every kind of object.
+// TestChangesAreThoseOfLinux: for every caller, change and kind of object, the result is that of
+// Linux.
 func TestChangesAreThoseOfLinux(t *testing.T) {
 	w := newTwins(t)
 	for _, typ := range []nfsserver.FileType{nfsserver.TypeReg, nfsserver.TypeDir, nfsserver.TypeFIFO} {
@@ -164,8 +166,8 @@ func TestChangesAreThoseOfLinux(t *testing.T) {
 	t.Logf("%d cases", w.count)
 }
 
-// TestNewObjectsAreThoseOfLinux: owner, group and mode of new objects in directories of all kinds,
-// and the permission to make them.
+// TestNewObjectsAreThoseOfLinux: new objects have the owner, group and mode that Linux gives them,
+// in directories of all kinds. The permission to make them is the same too.
 func TestNewObjectsAreThoseOfLinux(t *testing.T) {
 	w := newTwins(t)
 	asked := []nfsserver.SetAttr{{}, {Mask: nfsserver.SetGID, GID: 60}, {Mask: nfsserver.SetGID, GID: 70}, {Mask: nfsserver.SetUID, UID: 1000}, {Mask: nfsserver.SetUID, UID: 4000}}

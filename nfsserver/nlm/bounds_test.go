@@ -1,4 +1,4 @@
-// Bounds, messages without replies, shares, and clients that end.
+// Limits, messages without replies, shares, and clients that end.
 
 package nlm
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestBounds: a client that takes all it can leaves room for others, and has room again after
-// releasing.
+// TestBounds: a client that takes as many locks as it can leaves room for others, and has room
+// again after releasing some.
 func TestBounds(t *testing.T) {
 	r := newRig(t, Options{}, believeAll, false, func(s *Service) {
 		s.ledger.bounds = bounds{hosts: 5, hostsAt: 4, all: counts{4, 40, 4, 20}, one: counts{2, 20, 2, 10}}
@@ -62,7 +62,7 @@ func TestBounds(t *testing.T) {
 	a.want("another's after FREE_ALL", st, nlm4.Denied)
 }
 
-// TestMessages: the results of the _MSG procedures arrive as calls to the client's lock manager.
+// TestMessages: the results of the _MSG procedures are sent as calls to the client's lock manager.
 func TestMessages(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -94,7 +94,8 @@ func TestMessages(t *testing.T) {
 	p.want("NM_LOCK", p.status(nlm4.ProcNMLock, &nlm4.LockArgs{Cookie: []byte("cookie"), Exclusive: true, Lock: p.about(fh, 3, 50, 1)}), nlm4.Granted)
 }
 
-// TestShares: denied access cannot be taken, and taken access cannot be denied.
+// TestShares: access that one client denies cannot be taken by another, and access that one has
+// taken cannot be denied.
 func TestShares(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -1,4 +1,4 @@
-// Owners waiting for one another.
+// Owners that wait for one another.
 
 package nlm
 
@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestDeadlockIsRefused: the client that would close a circle gets an error, and no other: with two
-// and three clients, over two files. The others get their locks once it continues.
+// TestDeadlockIsRefused: only the client whose request would close a circle gets an error. This is
+// tested with two and three clients, over two files. The others get their locks once that client
+// continues.
 func TestDeadlockIsRefused(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -40,7 +41,8 @@ func TestDeadlockIsRefused(t *testing.T) {
 	await(t, "GRANTED", r.daemon.granted)
 }
 
-// TestSharesThatBothWantAlone: each waits for the other's shared lock.
+// TestSharesThatBothWantAlone: two clients have a shared lock, and each waits until the other
+// releases it.
 func TestSharesThatBothWantAlone(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -56,8 +58,8 @@ func TestSharesThatBothWantAlone(t *testing.T) {
 	}
 }
 
-// TestWaitersThatLeaveAreInNoCircle: a waiter that gave up, or was freed with its client, closes no
-// circle.
+// TestWaitersThatLeaveAreInNoCircle: a waiter that has given up, or whose client's locks were
+// freed, closes no circle.
 func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -79,8 +81,8 @@ func TestWaitersThatLeaveAreInNoCircle(t *testing.T) {
 	}
 }
 
-// TestCirclesOfManyEndTheSearch: a row of owners that each wait for the next, closed by the last;
-// and a row too long for one search.
+// TestCirclesOfManyEndTheSearch: in a row of owners each waits for the next, and the last closes
+// the circle. A circle is found in a row of 100, but a row of 400 is too long for one search.
 func TestCirclesOfManyEndTheSearch(t *testing.T) {
 	for _, c := range []struct {
 		owners int

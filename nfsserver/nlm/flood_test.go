@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// counted counts the Set calls on a file, whose lock guards it.
+// A counted counts the Set calls on a file. The file's lock guards it.
 type counted struct {
 	nfsserver.FileLocks
 	sets int
@@ -22,8 +22,8 @@ func (c *counted) Set(start, end uint64, t nfsserver.LockType) error {
 	return c.FileLocks.Set(start, end, t)
 }
 
-// TestReleaseCostsWhatItChanges: it does not cost more with many other locks in the file, which any
-// client can make.
+// TestReleaseCostsWhatItChanges: releasing a lock costs no more if the file has many other locks,
+// which any client can make.
 func TestReleaseCostsWhatItChanges(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -61,8 +61,8 @@ func TestReleaseCostsWhatItChanges(t *testing.T) {
 	}
 }
 
-// TestHostsOfOneAddress: a client with ever new names is remembered by a few of them, in memory and
-// on stable storage, and others have room.
+// TestHostsOfOneAddress: a client that uses ever new names is remembered by only a few of them, in
+// memory and on stable storage, so others have room.
 func TestHostsOfOneAddress(t *testing.T) {
 	state := t.TempDir()
 	r := newRig(t, Options{StateDir: state}, believeAll, false, nil)

@@ -1,4 +1,4 @@
-// Clients with machines that no longer answer.
+// Clients whose machines no longer answer.
 
 package nlm
 
@@ -15,11 +15,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// machines simulates whether clients' machines answer.
+// A machines simulates which machines of clients answer.
 type machines struct {
 	mu sync.Mutex
-	up bool // guarded by mu
-	n  int  // probes, guarded by mu
+	up bool // whether machines answer; guarded by mu
+	n  int  // number of probes; guarded by mu
 }
 
 func (m *machines) reach(netip.Addr) bool {
@@ -41,11 +41,12 @@ func (m *machines) asked() int {
 	return m.n
 }
 
-// goneRig has a client with a lock, and another client. Its loops do not run.
+// goneRig returns a rig with a client that has a lock, and another client. The loops of the service
+// do not run.
 func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte) {
 	m = &machines{up: up}
 	r = newRig(t, Options{Gone: -1}, believeAll, false, func(s *Service) { s.reach = m.reach })
-	r.locks.opts.Gone = time.Nanosecond // shorter than the time between any two rounds
+	r.locks.opts.Gone = time.Nanosecond // shorter than the time between two rounds
 	r.newFile("f", 0o666)
 	a, b = r.tcp("a", rootCred), r.rdma("b", rootCred)
 	fh = a.file("/disk", "f")
@@ -54,8 +55,8 @@ func goneRig(t *testing.T, up bool) (r *rig, m *machines, a, b *peer, fh []byte)
 	return r, m, a, b, fh
 }
 
-// TestClientThatIsGone: its locks are freed once others have requested them. When it is back it is
-// notified with a new number. It keeps locks granted since.
+// TestClientThatIsGone: a client's locks are freed once others have requested them. When the client
+// is back it is notified, with a new number. It keeps locks that it got since.
 func TestClientThatIsGone(t *testing.T) {
 	r, m, a, b, fh := goneRig(t, true)
 	before := r.locks.monitor.number()
@@ -93,15 +94,15 @@ func TestClientThatIsGone(t *testing.T) {
 	a.want("reclaim of what it was given since", a.lockArgs(&reclaim), nlm4.Granted)
 	reclaim.Lock = a.about(fh, 1, 0, 10)
 	a.want("reclaim of what another has", a.lockArgs(&reclaim), nlm4.DeniedGracePeriod)
-	told := len(r.daemon.notified) // one for each of our names
+	told := len(r.daemon.notified) // one notice for each of our names
 	look()
 	if n := len(r.daemon.notified); n != told {
 		t.Error("it is notified again")
 	}
 }
 
-// TestClientsThatAreThere: a client keeps its locks if it calls, has a connection, or if its
-// machine answers again or never answered.
+// TestClientsThatAreThere: a client keeps its locks if it calls or has a connection. It also keeps
+// them if its machine answers again, or has never answered.
 func TestClientsThatAreThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		up   bool
@@ -132,13 +133,13 @@ func TestClientsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestSilenceIsOneStretch: between two distant rounds a machine may have been up. So the second of
-// two failed probes that far apart begins a new silence.
+// TestSilenceIsOneStretch: between two rounds that are far apart, a machine may have been up. So if
+// two probes that far apart fail, the second begins a new silence.
 func TestSilenceIsOneStretch(t *testing.T) {
 	const gone = 10 * time.Minute
 	for name, c := range map[string]struct {
-		every time.Duration // between two rounds
-		want  time.Duration // when it is gone; 0: never, in an hour
+		every time.Duration // the time between two rounds
+		want  time.Duration // the time after which the client counts as gone; 0: not within an hour
 	}{
 		"looked at all the time":        {goneEvery, gone},
 		"looked at now and then":        {gone / 2, 0},
@@ -174,9 +175,9 @@ func TestLooksForGone(t *testing.T) {
 	}
 }
 
-// TestServerThatIsCutOff: a server that is cut off itself does not take all clients for gone. A
-// requester must be heard after a client's silence: by a call, or because its machine answers a
-// probe after a time without calls.
+// TestServerThatIsCutOff: a server that is cut off itself does not take all its clients for gone.
+// The requester of a lock must be heard after the client's silence began. It is heard if it calls,
+// or if its machine answers a probe after a time without calls.
 func TestServerThatIsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls, quiet, answers bool // activity of the requester; quiet: it last called long ago
@@ -192,7 +193,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 			r.locks.Connected(func(netip.Addr) bool { return false })
 			b.want("what another has", b.block(fh, 2, 0, 1, true), nlm4.Blocked)
 			must.Become(t, "its machine has been asked", func() bool { return m.asked() == 2 && len(r.locks.probes) == 0 })
-			witness := false // the requester is probed first, where it is up
+			witness := false // the first probe is of the requester, and succeeds if it is up
 			r.locks.reach = func(netip.Addr) bool {
 				witness = !witness
 				return c.answers && witness
@@ -200,7 +201,7 @@ func TestServerThatIsCutOff(t *testing.T) {
 			g := &r.locks.ledger
 			g.mu.Lock()
 			for _, h := range g.hosts {
-				h.presence.wanted = time.Time{} // long ago
+				h.presence.wanted = time.Time{} // requested long ago
 				if c.quiet {
 					h.presence.called = time.Now().Add(-2 * wantedFor)
 				}
@@ -223,8 +224,8 @@ func TestServerThatIsCutOff(t *testing.T) {
 	}
 }
 
-// TestReturnedClientsAreNotifiedConcurrently: an unresponsive status monitor delays no other
-// notice.
+// TestReturnedClientsAreNotifiedConcurrently: a status monitor that does not respond delays no
+// other notice.
 func TestReturnedClientsAreNotifiedConcurrently(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(true)
@@ -259,7 +260,7 @@ func TestReturnedClientsAreNotifiedConcurrently(t *testing.T) {
 	}
 	r.locks.absent.mu.Lock()
 	defer r.locks.absent.mu.Unlock()
-	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] != nil { // with a status monitor
+	if r.locks.absent.left[netip.AddrFrom4([4]byte{127, 0, 0, 1})] != nil { // has a status monitor
 		t.Error("one that answers is notified again")
 	}
 	if now := r.locks.monitor.number(); now != before+2 {
@@ -267,8 +268,8 @@ func TestReturnedClientsAreNotifiedConcurrently(t *testing.T) {
 	}
 }
 
-// TestClientWithoutStatusMonitor: it is notified in vain, each time with the same number, until
-// another client loses locks.
+// TestClientWithoutStatusMonitor: a client without a status monitor is notified in vain. The number
+// in the notice stays the same until another client loses locks.
 func TestClientWithoutStatusMonitor(t *testing.T) {
 	r, _, _, _, _ := goneRig(t, true)
 	var asked atomic.Int32 // notices of one round are concurrent
@@ -300,8 +301,8 @@ func TestClientWithoutStatusMonitor(t *testing.T) {
 	}
 }
 
-// TestLongAbsentClientIsProbedRarely: it is probed less and less often, and notified at once when
-// it has a connection.
+// TestLongAbsentClientIsProbedRarely: a client that stays away is probed ever more rarely, and is
+// notified at once when it has a connection.
 func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	r, m, _, _, _ := goneRig(t, true)
 	m.set(false)
@@ -323,7 +324,7 @@ func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	if n := m.asked() - before; n < 4 || n > 10 {
 		t.Errorf("asked %d times in %d rounds", n, rounds)
 	}
-	// In the middle of its longest pause.
+	// waits for the middle of the longest pause
 	for n := m.asked(); m.asked() == n; {
 		r.locks.notifyAbsent()
 	}
@@ -339,7 +340,7 @@ func TestLongAbsentClientIsProbedRarely(t *testing.T) {
 	}
 }
 
-// TestTooManyAway: of too many absent clients the most recent are remembered.
+// TestTooManyAway: if too many clients are absent, the most recent are remembered.
 func TestTooManyAway(t *testing.T) {
 	a := absence{left: map[netip.Addr]*absent{}}
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }

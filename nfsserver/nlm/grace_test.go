@@ -26,8 +26,8 @@ func (h *heldFS) OpenLocks(nfsserver.Ref) (nfsserver.FileLocks, error) {
 	return nil, nfsserver.ErrStale
 }
 
-// TestEndOfGraceReachesFileSystems: no FS gets EndGrace before the end of the grace period. After
-// it each gets one, an FS opened later too.
+// TestEndOfGraceReachesFileSystems: no FS gets EndGrace before the end of the grace period. Then
+// each FS gets it once, also one that is opened later.
 func TestEndOfGraceReachesFileSystems(t *testing.T) {
 	held, late, answers := newHeldFS(), newHeldFS(), make(chan error)
 	srv, err := nfsserver.New(nfsserver.Options{Exports: []nfsserver.Export{{Name: "/held", FS: held}, {Name: "/plain", FS: memfs.New(memfs.Options{})},

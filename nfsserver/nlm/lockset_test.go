@@ -1,4 +1,4 @@
-// A file's locks compared with the kernel's own, and other programs' view of them.
+// A file's locks compared with the kernel's own, and how other programs see them.
 
 package nlm
 
@@ -48,7 +48,8 @@ func (d ofd) set(typ int16, s span) bool {
 	return err == nil
 }
 
-// conflicts returns the kind of lock that an exclusive one on s would wait for; F_UNLCK: none.
+// conflicts returns the type of a lock that conflicts with a lock of type typ on s, or F_UNLCK if
+// there is none.
 func (d ofd) conflicts(typ int16, s span) int16 {
 	d.t.Helper()
 	l := flock(typ, s)
@@ -58,9 +59,9 @@ func (d ofd) conflicts(typ int16, s span) int16 {
 	return l.Type
 }
 
-const modelBytes = 24 // lastByte stands for offsets from here on
+const modelBytes = 24 // offsets from here on are treated as lastByte
 
-// randomSpan returns a range among the first bytes, sometimes to the end of the file.
+// randomSpan returns a range within the first bytes, sometimes up to the end of the file.
 func randomSpan(r *rand.Rand) span {
 	s := span{start: r.Uint64N(modelBytes)}
 	s.end = s.start + r.Uint64N(modelBytes-s.start)
@@ -70,7 +71,8 @@ func randomSpan(r *rand.Rand) span {
 	return s
 }
 
-// probes returns the single bytes and the rest; each is covered by one kind of lock at most.
+// probes returns a span for each of the first bytes, and one for the rest. Within a span all bytes
+// are locked in the same way.
 func probes() (list []span) {
 	for i := range uint64(modelBytes) {
 		list = append(list, span{i, i})
@@ -80,8 +82,8 @@ func probes() (list []span) {
 
 var typeOf = map[nfsserver.LockType]int16{nfsserver.Unlocked: unix.F_UNLCK, nfsserver.Shared: unix.F_RDLCK, nfsserver.Exclusive: unix.F_WRLCK}
 
-// TestLocksetIsAsTheKernels: every request has the kernel's result for open file descriptions as
-// owners, and afterwards every byte is locked as in the kernel.
+// TestLocksetIsAsTheKernels: every request has the same result as in the kernel with open file
+// descriptions as owners. Afterwards every byte is locked as in the kernel.
 func TestLocksetIsAsTheKernels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -112,7 +114,7 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 				}
 			}
 			for _, p := range probes() {
-				// With several conflicting locks the kernel returns any of them.
+				// if several locks conflict, the kernel returns any of them, so compare only one
 				if parts, got := set.parts(p), probe.conflicts(unix.F_WRLCK, p); len(parts) == 1 && got != typeOf[parts[0].kind] {
 					t.Fatalf("step %d: bytes %v: %v, the kernel has %d", step, p, parts, got)
 				}
@@ -125,7 +127,8 @@ func TestLocksetIsAsTheKernels(t *testing.T) {
 	}
 }
 
-// checkShape: the holdings are in order; no two of an owner overlap, or touch with the same kind.
+// checkShape checks that locks are in order. Two locks of one owner must not overlap, and must not
+// touch if they are of the same kind.
 func checkShape(t *testing.T, set lockset) {
 	t.Helper()
 	for i, a := range set {
@@ -149,8 +152,8 @@ func checkShape(t *testing.T, set lockset) {
 	}
 }
 
-// TestPartsOnOneDescription: the server is one owner to the kernel. Yet another program sees each
-// byte locked as strongly as by the strongest client lock.
+// TestPartsOnOneDescription: for the kernel the server is a single owner. Yet another program sees
+// each byte locked as strongly as by the strongest lock of a client.
 func TestPartsOnOneDescription(t *testing.T) {
 	dir := t.TempDir()
 	probe := openOFD(t, filepath.Join(dir, "f"))

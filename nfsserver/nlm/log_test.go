@@ -1,4 +1,4 @@
-// Log lines about lost locks: their owner and number; nothing without losses.
+// Log lines about lost locks have their owner and number. Without losses there are none.
 
 package nlm
 
@@ -22,7 +22,7 @@ import (
 // A lostLog keeps the lines about lost locks.
 type lostLog struct {
 	mu    sync.Mutex
-	lines []map[string]any // guarded by mu
+	lines []map[string]any // the lines, guarded by mu
 }
 
 func (l *lostLog) take(e machine.LogLine) {
@@ -45,7 +45,7 @@ func TestLogOfLostLocks(t *testing.T) {
 	}
 	home := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 700)
 	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 5})
-	// Nothing is left to free.
+	// a second restart finds no locks to free
 	r.locks.restarted(home, &nsm.StatChange{Name: []byte("client"), State: 7})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,10 +55,10 @@ func TestLogOfLostLocks(t *testing.T) {
 	}
 }
 
-// A textLog counts the lines about the recorded clients, by text.
+// A textLog counts the lines about recorded clients, by their text.
 type textLog struct {
 	mu    sync.Mutex
-	texts map[string]int // guarded by mu
+	texts map[string]int // number of lines by text, guarded by mu
 }
 
 func (l *textLog) take(e machine.LogLine) {
@@ -69,8 +69,8 @@ func (l *textLog) take(e machine.LogLine) {
 	}
 }
 
-// TestLogOfLocksThatCannotBeKept: refused clients cause lines of one text, at most one a second.
-// The error contains a file name that differs each time.
+// TestLogOfLocksThatCannotBeKept: when clients are refused, all lines have one text, at most one a
+// second. The error contains a file name that differs each time.
 func TestLogOfLocksThatCannotBeKept(t *testing.T) {
 	l := &textLog{texts: map[string]int{}}
 	machine.CaptureLog(t, l.take)

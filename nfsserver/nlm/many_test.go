@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// BenchmarkManyLocksInOneFile takes and releases a lock after as many others as one client can
-// have.
+// BenchmarkManyLocksInOneFile takes and releases a lock in a file that has as many other locks as
+// one client can have.
 func BenchmarkManyLocksInOneFile(b *testing.B) {
 	const many = 32 << 10
 	o := &owner{host: &host{owners: map[ownerKey]*owner{}}, refs: 1}
@@ -35,7 +35,7 @@ func BenchmarkManyLocksInOneFile(b *testing.B) {
 	}
 }
 
-// TestLocksAreCounted: a file's locks are charged one by one, for any joining and splitting,
+// TestLocksAreCounted: a file's locks are charged one by one, however they are joined and split,
 // although a request reads only a few.
 func TestLocksAreCounted(t *testing.T) {
 	h := &host{owners: map[ownerKey]*owner{}}
@@ -43,7 +43,7 @@ func TestLocksAreCounted(t *testing.T) {
 	f := &file{svc: &Service{}, kernel: noKernel{}}
 	f.svc.ledger.init(defaultBounds(64))
 	f.svc.waits.init()
-	var want lockset // changed as a whole; TestLocksetIsAsTheKernels compares that with the kernel
+	var want lockset // changed as a whole, as TestLocksetIsAsTheKernels does
 	r := rand.New(rand.NewPCG(5, 6))
 	for step := range 3000 {
 		o, s, exclusive := owners[r.IntN(2)], randomSpan(r), r.IntN(2) == 0
@@ -65,18 +65,18 @@ func TestLocksAreCounted(t *testing.T) {
 	}
 }
 
-// sameHolding ignores since.
+// sameHolding compares two holdings without the field since.
 func sameHolding(a, b holding) bool {
 	return a.span == b.span && a.owner == b.owner && a.exclusive == b.exclusive
 }
 
-// noKernel permits all locks.
+// A noKernel permits all locks.
 type noKernel struct{ nfsserver.FileLocks }
 
 func (noKernel) Set(_, _ uint64, _ nfsserver.LockType) error { return nil }
 
-// TestSearchesSeeNoLocksThatChange: a file's locks change in place, and searches read them from
-// other files. The race detector checks the locking.
+// TestSearchesSeeNoLocksThatChange: a file's locks change in place, while searches from other files
+// read them. The race detector checks the locking.
 func TestSearchesSeeNoLocksThatChange(t *testing.T) {
 	h, other := &host{owners: map[ownerKey]*owner{}}, &host{owners: map[ownerKey]*owner{}}
 	holder, waiting := &owner{host: h, refs: 1}, &owner{host: other, refs: 1}

@@ -1,4 +1,4 @@
-// Circles of clients and local programs.
+// Circles of clients and local programs that wait for each other.
 
 package nlm
 
@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgramsAsTheKernelListsThem: the lines of proc_locks(5), and others.
+// TestProgramsAsTheKernelListsThem: lines in the format of proc_locks(5) are parsed, and invalid
+// lines are ignored.
 func TestProgramsAsTheKernelListsThem(t *testing.T) {
 	p := parsePrograms(strings.NewReader(`1: POSIX  ADVISORY  WRITE 1234 08:1f:5678 0 EOF
 1: -> POSIX  ADVISORY  READ 4321 08:1f:5678 10 19
@@ -40,7 +41,8 @@ func TestProgramsAsTheKernelListsThem(t *testing.T) {
 	must.Equal(t, "process of the second that waits", p.waits[1].pid, 4322)
 }
 
-// A process is another local program: this test's own locks would be those of the server's process.
+// A process is another local program. Locks taken by the test itself would belong to the server's
+// process.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -76,7 +78,7 @@ func newProcess(t *testing.T, paths ...string) *process {
 // lock makes the program lock the first byte of its nth file, and wait if it must.
 func (p *process) lock(n int) { fmt.Fprintln(p.to, n) }
 
-// has waits until the program has a requested lock.
+// has waits until the program has the lock that it requested.
 func (p *process) has() {
 	p.t.Helper()
 	if !p.say.Scan() || p.say.Text() != "locked" {
@@ -97,7 +99,7 @@ func (p *process) waits() {
 	})
 }
 
-// TestProgramOfOurs runs that process.
+// TestProgramOfOurs runs the program of a process.
 func TestProgramOfOurs(t *testing.T) {
 	if os.Getenv(programTest) == "" {
 		t.Skip("is for the process that other tests start")
@@ -126,8 +128,8 @@ func TestProgramOfOurs(t *testing.T) {
 }
 
 // TestCirclesWithPrograms: a client in a circle with a program is refused, directly or through
-// another client. A client that waits only for a program is not. A program that closes a circle
-// waits until the client retries.
+// another client. A client that waits for a program outside a circle is not. A program that closes
+// a circle waits until the client retries.
 func TestCirclesWithPrograms(t *testing.T) {
 	r := plainRig(t)
 	paths := []string{r.newFile("f", 0o666), r.newFile("g", 0o666), r.newFile("h", 0o666)}
@@ -148,7 +150,7 @@ func TestCirclesWithPrograms(t *testing.T) {
 	b.want("asks again", b.block(g, 2, 0, 1, true), nlm4.Blocked)
 	a.want("UNLOCK", a.unlock(f, 1, 0, 0), nlm4.Granted)
 	p.has()
-	p.lock(2) // locked by b, which waits for it
+	p.lock(2) // b has locked file 2, and waits for the program
 	p.waits()
 	b.want("asks again, in a circle by now", b.block(g, 2, 0, 1, true), nlm4.Deadlock)
 	b.want("UNLOCK", b.unlock(h, 2, 0, 0), nlm4.Granted)

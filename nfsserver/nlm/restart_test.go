@@ -1,4 +1,5 @@
-// Restarts: after ours clients reclaim their locks; a client's restart frees its locks.
+// Restarts: after a restart of the server clients reclaim their locks; a client's restart frees its
+// locks.
 
 package nlm
 
@@ -22,8 +23,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// TestRestart: clients with locks are notified, with a larger number, by each of our names. During
-// the grace period they reclaim, and no other client gets a lock.
+// TestRestart: clients with locks are notified by each of the server's names, with a larger number.
+// During the grace period they reclaim locks, and no other client gets a lock.
 func TestRestart(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state, Names: []string{"server"}, Grace: time.Hour}
@@ -68,7 +69,8 @@ func TestRestart(t *testing.T) {
 	r.end()
 }
 
-// TestClientsWithoutLocksAreForgotten: the next start neither notifies them nor has a grace period.
+// TestClientsWithoutLocksAreForgotten: for clients without locks, the next start sends no notices
+// and has no grace period.
 func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	state := t.TempDir()
 	o := Options{StateDir: state}
@@ -118,7 +120,8 @@ func TestClientsWithoutLocksAreForgotten(t *testing.T) {
 	}
 }
 
-// lostInNextRun returns the clients with locks that the next run would read from a state directory.
+// lostInNextRun returns the clients with locks that the next run would read from the state
+// directory dir.
 func lostInNextRun(dir string) []hostKey {
 	var next monitor
 	if err := next.load(dir); err != nil {
@@ -128,11 +131,11 @@ func lostInNextRun(dir string) []hostKey {
 	return next.lost()
 }
 
-// TestNothingCanBeKept: without a writable state directory no client gets a lock. Once it is
-// writable each client does.
+// TestNothingCanBeKept: without a writable state directory no client gets a lock. Once the
+// directory is writable, each client gets its lock.
 func TestNothingCanBeKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	// Root could write to a read-only directory.
+	// a file, because root could write to a read-only directory
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatalf("os.WriteFile: %v", err)
 	}
@@ -154,8 +157,8 @@ func TestNothingCanBeKept(t *testing.T) {
 	}
 }
 
-// TestSavedBeforeNotified: a saved record has its name on stable storage. Clients of the last run
-// stay recorded until they are notified, even after the grace period.
+// TestSavedBeforeNotified: when a record counts as saved, its name too is on stable storage.
+// Clients of the last run stay recorded until they are notified, even after the grace period.
 func TestSavedBeforeNotified(t *testing.T) {
 	synced := 0
 	dir, k := t.TempDir(), hostKey{netip.MustParseAddr("192.0.2.1"), 0, "client"}
@@ -188,7 +191,7 @@ func TestSavedBeforeNotified(t *testing.T) {
 	}
 }
 
-// TestWatchBesideSweep: a sweep does not forget a client that arrives meanwhile.
+// TestWatchBesideSweep: a sweep does not forget a client that arrives during the sweep.
 func TestWatchBesideSweep(t *testing.T) {
 	r := plainRig(t)
 	const clients = 2000
@@ -229,7 +232,7 @@ func TestWatchBesideSweep(t *testing.T) {
 	}
 }
 
-// TestNumberOfAStart: the number is odd, larger than the last, and positive.
+// TestNumberOfAStart: a start's number is odd, larger than the last, and positive.
 func TestNumberOfAStart(t *testing.T) {
 	for last, want := range map[int32]int32{1: 3, 6: 9, math.MaxInt32 - 2: math.MaxInt32, math.MaxInt32: 1} {
 		dir := t.TempDir()
@@ -278,7 +281,7 @@ func TestNotifyFreesLocksOfItsSender(t *testing.T) {
 	locked("the same again", 0, nlm4.Denied)
 	notify(netip.MustParseAddr("::ffff:127.0.0.1"), 700, "client", 7)
 	locked("the next", 0, nlm4.Granted)
-	// Over TCP, from an unprivileged port.
+	// a NOTIFY over TCP comes from an unprivileged port, and is ignored
 	p.want("LOCK", p.lock(fh, 1, 0, 10, true), nlm4.Granted)
 	p.do(nsm.Program, nsm.Version, nsm.ProcNotify, &nsm.StatChange{Name: []byte("client"), State: 9}, void{})
 	locked("over TCP", 0, nlm4.Denied)
@@ -289,7 +292,7 @@ func TestNotifyFreesLocksOfItsSender(t *testing.T) {
 	}
 }
 
-// TestUDP: a restart can be reported over UDP, and is accepted from a reserved port.
+// TestUDP: a restart can be reported over UDP, but only from a reserved port.
 func TestUDP(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

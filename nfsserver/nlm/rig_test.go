@@ -1,4 +1,5 @@
-// A running Server with locks, hand-made clients, and their lock and status managers.
+// A running Server with locks, clients made by hand, and the clients' lock managers and status
+// monitors.
 
 package nlm
 
@@ -27,7 +28,7 @@ import (
 
 const patience = time.Minute
 
-// A rig is a Server of a directory, /disk, and of a memory tree, /memory, with locks.
+// A rig is a Server with locks that exports a directory as /disk, and a tree in memory as /memory.
 type rig struct {
 	*testing.T
 	dir    string
@@ -37,11 +38,11 @@ type rig struct {
 	daemon *daemon
 }
 
-// A daemon is the lock manager and the status monitor of a client.
+// A daemon acts as the lock manager and the status monitor of a client.
 type daemon struct {
 	mu       sync.Mutex
-	fail     int         // calls of GRANTED to leave unanswered
-	answer   nlm4.Status // to GRANTED
+	fail     int         // number of GRANTED calls to leave unanswered
+	answer   nlm4.Status // the reply to GRANTED
 	granted  chan nlm4.TestArgs
 	results  chan nlm4.Res
 	notified chan nsm.StatChange
@@ -104,14 +105,14 @@ func (d *daemon) runGranted(c *transport.Call) error {
 	return nil
 }
 
-// set changes the replies to the next GRANTED calls.
+// set changes how the next GRANTED calls are answered.
 func (d *daemon) set(fail int, answer nlm4.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail, d.answer = fail, answer
 }
 
-// newRig starts a rig; tune, if not nil, changes the service before it starts.
+// newRig starts a rig. If tune is not nil, it changes the service before the start.
 func newRig(t *testing.T, o Options, squash nfsserver.Squash, readOnly bool, tune func(*Service)) *rig {
 	t.Helper()
 	r := &rig{T: t, dir: t.TempDir(), daemon: newDaemon(t)}
@@ -125,7 +126,7 @@ func newRig(t *testing.T, o Options, squash nfsserver.Squash, readOnly bool, tun
 
 var believeAll = nfsserver.Squash{NoRootSquash: true, TrustLocal: true}
 
-// plainRig is newRig with default options.
+// plainRig is like newRig, with default options.
 func plainRig(t *testing.T) *rig { return newRig(t, Options{}, believeAll, false, nil) }
 
 func (r *rig) begin(o Options, squash nfsserver.Squash, readOnly bool, tune func(*Service)) {
@@ -179,7 +180,7 @@ var (
 	userCred = transport.Cred{Flavor: 1, Machine: "test", UID: 1000, GID: 1000}
 )
 
-// A peer is a client: a connection, and the name it calls itself.
+// A peer is a client: a connection, and the name that the client gives itself.
 type peer struct {
 	*testing.T
 	rpc  *transport.Client
@@ -206,7 +207,7 @@ func (r *rig) rdma(name string, cred transport.Cred) *peer {
 	return &peer{r.T, rpc, name}
 }
 
-// do makes a call that must be answered.
+// do makes a call, and fails the test unless the call is answered.
 func (p *peer) do(prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) {
 	p.Helper()
 	c := transport.Proc{Prog: prog, Vers: vers, Proc: proc, Name: "call", MaxReply: 8 << 10}
@@ -237,7 +238,7 @@ func (p *peer) file(export, name string) []byte {
 	return res.FH.Bytes()
 }
 
-// newFile creates a file in /disk that all users may read and write, and returns its path.
+// newFile creates a file in /disk with the given mode, and returns its path.
 func (r *rig) newFile(name string, mode os.FileMode) string {
 	r.Helper()
 	path := filepath.Join(r.dir, name)
@@ -282,7 +283,8 @@ func (p *peer) cancel(fh []byte, svid int32, off, n uint64, exclusive bool) nlm4
 	return p.status(nlm4.ProcCancel, &nlm4.CancelArgs{Cookie: []byte("cookie"), Block: true, Exclusive: exclusive, Lock: p.about(fh, svid, off, n)})
 }
 
-// status returns the status of a procedure with an nlm4_res. The cookie must be "cookie".
+// status makes a call whose result is nlm4_res, and returns the status. The cookie in the reply
+// must be "cookie".
 func (p *peer) status(proc uint32, args xdr.Marshaler) nlm4.Status {
 	p.Helper()
 	var res nlm4.Res
@@ -300,7 +302,7 @@ func (p *peer) test(fh []byte, svid int32, off, n uint64, exclusive bool) (nlm4.
 	return res.Status, res.Holder
 }
 
-// heldRes keeps the owner after the message is gone.
+// A heldRes copies the owner, which otherwise would be invalid once the message is freed.
 type heldRes struct{ nlm4.TestRes }
 
 func (r *heldRes) DecodeXDR(d *xdr.Decoder) {
@@ -308,7 +310,7 @@ func (r *heldRes) DecodeXDR(d *xdr.Decoder) {
 	r.Holder.Owner = append([]byte(nil), r.Holder.Owner...)
 }
 
-// want fails the test if a status differs.
+// want fails the test unless got is want.
 func (p *peer) want(what string, got, want nlm4.Status) {
 	p.Helper()
 	if got != want {
@@ -316,7 +318,7 @@ func (p *peer) want(what string, got, want nlm4.Status) {
 	}
 }
 
-// await waits for a daemon's next event.
+// await waits for the next event in a channel.
 func await[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {

@@ -1,4 +1,4 @@
-// Locks through the whole stack: between clients, and with local programs.
+// Locks through the whole stack, between clients and with local programs.
 
 package nlm
 
@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClientsExcludeOneAnother over TCP and RDMA, on a disk and in memory.
+// TestClientsExcludeOneAnother: clients exclude each other over TCP and RDMA, on a disk and in
+// memory.
 func TestClientsExcludeOneAnother(t *testing.T) {
 	conformance.Proves(t, "R8267-020")
 	r := plainRig(t)
@@ -65,8 +66,9 @@ func TestClientsExcludeOneAnother(t *testing.T) {
 	}
 }
 
-// program is another local program with the file open. To the kernel an open file description is as
-// distinct as a process; a process's locks would end here with any descriptor of the file.
+// program acts as another local program that has the file open. For the kernel, another open file
+// description is as distinct as another process. Locks of a process could not be used: they end
+// here when any descriptor of the file is closed.
 func program(t *testing.T, path string) func(typ int16, s span) error {
 	t.Helper()
 	f := openOFD(t, path)
@@ -111,9 +113,9 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	if err := fcntl(unix.F_WRLCK, span{9, 9}); err != nil {
 		t.Errorf("what it has not: %v", err)
 	}
-	// A client that waits for a lock of a local program gets it once the program has released it.
+	// a client waits for a local program's lock, and gets the lock once the program has released it
 	p.want("LOCK that waits", p.block(fh, 7, 4, 4, true), nlm4.Blocked)
-	time.Sleep(10 * r.locks.pause) // some polls in vain
+	time.Sleep(10 * r.locks.pause) // time for some polls in vain
 	if err := fcntl(unix.F_UNLCK, span{0, lastByte}); err != nil {
 		t.Fatalf("fcntl: %v", err)
 	}
@@ -127,7 +129,7 @@ func TestProgramsOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestFilesThatCannotBeLocked: which files, and which users, cannot lock.
+// TestFilesThatCannotBeLocked: some files cannot be locked, and some users cannot lock.
 func TestFilesThatCannotBeLocked(t *testing.T) {
 	machine.NeedRoot(t, "needs root: files of several users")
 	r := newRig(t, Options{}, nfsserver.Squash{TrustLocal: true}, false, nil)
@@ -159,7 +161,7 @@ func TestFilesThatCannotBeLocked(t *testing.T) {
 	root.want("TEST of what it cannot read", st, nlm4.Failed)
 }
 
-// TestReadOnlyExport: exclusive locks are refused.
+// TestReadOnlyExport: exclusive locks are refused in a read-only export.
 func TestReadOnlyExport(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, Options{StateDir: dir}, believeAll, true, nil)
@@ -170,7 +172,7 @@ func TestReadOnlyExport(t *testing.T) {
 	p.want("shared", p.lock(fh, 1, 0, 0, false), nlm4.Granted)
 }
 
-// TestLockedFileThatIsRemoved: its locks can still be released.
+// TestLockedFileThatIsRemoved: the locks of a removed file can still be released.
 func TestLockedFileThatIsRemoved(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -186,8 +188,8 @@ func TestLockedFileThatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestExportThatIsNoMore: its locks are released, so its file system can be unmounted. Those of
-// other exports stay.
+// TestExportThatIsNoMore: when an export is removed its locks are released, so its file system can
+// be unmounted. Locks in other exports stay.
 func TestExportThatIsNoMore(t *testing.T) {
 	r := plainRig(t)
 	path := r.newFile("f", 0o666)
@@ -206,8 +208,8 @@ func TestExportThatIsNoMore(t *testing.T) {
 	p.want("another export's", p.lock(memory, 2, 0, 0, true), nlm4.Denied)
 }
 
-// TestExportsRules: a stranger to an export cannot lock its files, and a client without write
-// access cannot lock exclusively.
+// TestExportsRules: a client that an export does not admit cannot lock its files, and a client
+// without write access cannot lock exclusively.
 func TestExportsRules(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)

@@ -1,4 +1,4 @@
-// Snapshot: locks, waiters and shares, without waiting for a file system.
+// Snapshot lists locks, waiters and shares without waiting for a file system.
 
 package nlm
 
@@ -14,10 +14,11 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// TestSnapshot: held and waiting locks with owner, place and time; and no more than requested.
+// TestSnapshot: locks held and waited for are listed with owner, place and time, and no more of
+// them than requested.
 func TestSnapshot(t *testing.T) {
 	begin := time.Now()
-	r, _, b, fh := waiting(t) // a holds 0 to 9 for svid 1, b waits for 5 to 14 for svid 2
+	r, _, b, fh := waiting(t) // a has bytes 0 to 9 for svid 1, b waits for 5 to 14 for svid 2
 	snap := r.locks.Snapshot(100)
 	slices.SortFunc(snap.Locks, func(x, y LockInfo) int { return int(x.Svid - y.Svid) })
 	must.Equal(t, "number of locks", len(snap.Locks), 2)
@@ -55,7 +56,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotLeavesOutWhatHangs: a file with a call blocked in its file system is left out.
+// TestSnapshotLeavesOutWhatHangs: a file is left out while a call blocks in its file system.
 func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
 	r, _, _, _ := waiting(t)
 	r.newFile("g", 0o666)
@@ -68,7 +69,7 @@ func TestSnapshotLeavesOutWhatHangs(t *testing.T) {
 	for _, f := range files {
 		f.mu.Lock()
 		if len(f.waiters) > 0 {
-			hung = f // stays locked
+			hung = f // this file's mutex stays locked
 		} else {
 			f.mu.Unlock()
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// perUser is a tree for each user, made by open.
+// A perUser has a tree for each user, which open makes.
 type perUser struct {
 	open func() (nfsserver.FS, error)
 }
@@ -23,8 +23,8 @@ func (perUser) Mount(c nfsserver.Caller, _ string) (uint64, string, error) {
 func (perUser) May(nfsserver.Caller, uint64) error                    { return nil }
 func (p perUser) Open(nfsserver.Caller, uint64) (nfsserver.FS, error) { return p.open() }
 
-// TestLocksOfTrees: files of two trees with equal Refs have locks of their own. An open lock on a
-// file of an FS with a Locker keeps its tree open.
+// TestLocksOfTrees: files in two trees with equal Refs have separate locks. If the FS has a Locker,
+// a lock on a file keeps the file's tree open.
 func TestLocksOfTrees(t *testing.T) {
 	r := plainRig(t)
 	memory := perUser{func() (nfsserver.FS, error) { return memfs.New(memfs.Options{Mode: 0o777}), nil }}

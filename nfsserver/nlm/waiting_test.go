@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nlm4"
 )
 
-// waiting returns a file locked by client a, with b waiting for it.
+// waiting returns the handle of a file that client a has locked while client b waits for it.
 func waiting(t *testing.T) (r *rig, a, b *peer, fh []byte) {
 	r = plainRig(t)
 	r.newFile("f", 0o666)
@@ -50,7 +50,7 @@ func TestWaiterIsGranted(t *testing.T) {
 	}
 }
 
-// lockedFiles returns the number of files known to the service.
+// lockedFiles returns how many files the service knows.
 func (r *rig) lockedFiles() int {
 	r.locks.mu.Lock()
 	defer r.locks.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *rig) count() counts {
 	return r.locks.ledger.used
 }
 
-// TestLostGrantIsRepeated: GRANTED is repeated until it is answered, each time at a port queried
-// again.
+// TestLostGrantIsRepeated: GRANTED is repeated until it is answered, and the port is queried before
+// each repetition.
 func TestLostGrantIsRepeated(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	r.daemon.set(1, nlm4.Granted)
@@ -80,8 +80,8 @@ func TestLostGrantIsRepeated(t *testing.T) {
 	b.want("UNLOCK", b.unlock(fh, 2, 0, 0), nlm4.Granted)
 }
 
-// TestGrantThatIsNotWanted: the lock goes to the next waiter, and the owner's earlier locks are
-// restored.
+// TestGrantThatIsNotWanted: if a client refuses GRANTED, the lock goes to the next waiter, and the
+// owner's earlier locks are restored.
 func TestGrantThatIsNotWanted(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("a part, shared", b.lock(fh, 2, 12, 1, false), nlm4.Granted)
@@ -94,8 +94,8 @@ func TestGrantThatIsNotWanted(t *testing.T) {
 	a.want("what b had before, exclusive", a.lock(fh, 1, 12, 1, true), nlm4.Denied)
 }
 
-// TestClientThatAsksInsteadOfListening: it gets its lock with the reply to LOCK, and is not called
-// any more.
+// TestClientThatAsksInsteadOfListening: a client that repeats LOCK gets the lock with the reply,
+// and then gets no GRANTED.
 func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	r.daemon.set(1<<30, nlm4.Granted)
@@ -109,7 +109,8 @@ func TestClientThatAsksInsteadOfListening(t *testing.T) {
 	a.want("b has it", a.lock(fh, 1, 5, 1, false), nlm4.Denied)
 }
 
-// TestUnlockOfUnconfirmedGrant: UNLOCK ends the calls, and no earlier locks come back.
+// TestUnlockOfUnconfirmedGrant: UNLOCK before GRANTED is answered ends the calls of GRANTED. The
+// owner's earlier locks are not restored.
 func TestUnlockOfUnconfirmedGrant(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("a part, shared", b.lock(fh, 2, 12, 1, false), nlm4.Granted)
@@ -126,8 +127,8 @@ func TestUnlockOfUnconfirmedGrant(t *testing.T) {
 	}
 }
 
-// TestCancel: a waiting request is canceled before its grant or after it. Without a waiter CANCEL
-// is denied.
+// TestCancel: CANCEL removes a waiting request, before its grant or after it. Without a waiter
+// CANCEL is denied.
 func TestCancel(t *testing.T) {
 	r, a, b, fh := waiting(t)
 	b.want("CANCEL of another range", b.cancel(fh, 2, 5, 9, true), nlm4.Denied)
@@ -142,7 +143,8 @@ func TestCancel(t *testing.T) {
 	a.want("nobody has it", a.lock(fh, 1, 0, 0, true), nlm4.Granted)
 }
 
-// TestOldestIsServedFirst: requests are granted in order of arrival, compatible ones together.
+// TestOldestIsServedFirst: requests are granted in order of arrival, and compatible requests
+// together.
 func TestOldestIsServedFirst(t *testing.T) {
 	r := plainRig(t)
 	r.newFile("f", 0o666)
@@ -170,7 +172,7 @@ func TestOldestIsServedFirst(t *testing.T) {
 	}
 }
 
-// TestLocksExclude: owners that lock, wait for GRANTED if they must, and unlock, never hold the
+// TestLocksExclude: owners lock, wait for GRANTED if they must, and unlock. They never hold the
 // lock together.
 func TestLocksExclude(t *testing.T) {
 	r := plainRig(t)

@@ -1,4 +1,4 @@
-// Reads that miss the page cache: the same bytes with the ring and without.
+// Reads that miss the page cache return the same bytes with the ring and without it.
 
 package osfs
 
@@ -41,7 +41,7 @@ func TestColdReads(t *testing.T) {
 					wg.Go(func() {
 						for i := range 32 {
 							off := (i*8 + g) * 4096
-							p := make([]byte, 4096*(1+i%3)) // some of it may be there already
+							p := make([]byte, 4096*(1+i%3)) // some may be cached already
 							n, err := f.ReadAt(me, r, p, uint64(off))
 							if end := min(off+len(p), len(want)); err != nil || !bytes.Equal(p[:n], want[off:end]) {
 								t.Errorf("at %d: %d bytes, %v", off, n, err)
@@ -62,7 +62,8 @@ func TestColdReads(t *testing.T) {
 	}
 }
 
-// Reads do not wait for the reads that fill the ring, for example of an unresponsive disk.
+// Reads do not wait when other reads fill the ring, for example reads from a disk that does not
+// respond.
 func TestColdReadsBesideAFullRing(t *testing.T) {
 	want := make([]byte, 64<<10)
 	rand.Read(want)
@@ -80,7 +81,7 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	defer unix.Close(pipe[0])
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer unix.Close(pipe[1]) // ends the reads
+	defer unix.Close(pipe[1]) // ends the reads that fill the ring
 	full := make(chan struct{})
 	var once sync.Once
 	for range 1000 {
@@ -98,12 +99,12 @@ func TestColdReadsBesideAFullRing(t *testing.T) {
 	must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 	ref, _, err := f.Lookup(me, f.Root(), "f")
 	must.Succeed(t, err)
-	f.nowait = true // on any file system
+	f.nowait = true // as if the file system supported it
 	p := make([]byte, len(want))
 	if n, err := f.ReadAt(me, ref, p, 0); err != nil || !bytes.Equal(p[:n], want) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	// The pages of the file may have stayed in memory.
+	// no read is counted if the file's pages have stayed in memory
 	if got := f.Mechanisms()["cold_read"]; got != (tally.Counts{}) && got != (tally.Counts{Lost: 1}) {
 		t.Errorf("a read beside a full ring: counts %+v, want one that is lost", got)
 	}
@@ -120,7 +121,7 @@ func TestIdleRingEnds(t *testing.T) {
 			t.Fatal("no ring for a second read")
 		}
 		c.put()
-		c.sweep() // as by a timer started earlier
+		c.sweep() // as a timer that was started earlier would
 		if c.ring == nil {
 			t.Fatal("the ring of a read has ended")
 		}
@@ -149,8 +150,8 @@ func TestCloseEndsRing(t *testing.T) {
 	}
 }
 
-// A file in memory used as a disk (DAX) is never in the page cache, and reads of it need no ring.
-// The test cannot make such a disk, so it replaces statx.
+// A file in memory that serves as a disk (DAX) is never in the page cache, and reading it needs no
+// ring. The test cannot make such a disk, so it replaces statx.
 func TestReadsOfDAX(t *testing.T) {
 	defer func(f func(int, string, int, int, *unix.Statx_t) error) { statx = f }(statx)
 	want := make([]byte, 64<<10)
@@ -177,7 +178,7 @@ func TestReadsOfDAX(t *testing.T) {
 		}
 		ref, _, err := f.Lookup(me, f.Root(), "f")
 		must.Succeed(t, err)
-		f.nowait, f.quickReads = true, true // on any file system
+		f.nowait, f.quickReads = true, true // as if the file system supported both
 		file, err := os.OpenFile(name, os.O_RDWR, 0)
 		must.Succeed(t, err)
 		defer file.Close()

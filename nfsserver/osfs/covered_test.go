@@ -1,4 +1,4 @@
-// The state of an exported directory in mount tables.
+// The state of an exported directory in tables of mounts.
 
 package osfs
 

@@ -1,4 +1,4 @@
-// A new object whose name another object takes before the new one is complete.
+// A new object loses its name to another object before the new one is complete.
 
 package osfs
 
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReplacedObjectKeepsItsAttributes: if another user's directory takes a new directory's name
-// before the new one is complete, it keeps its mode and times.
+// TestReplacedObjectKeepsItsAttributes: another user's directory takes a new directory's name
+// before the new one is complete. The other user's directory keeps its mode and times.
 func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o777))
-	old := unix.Umask(0o022) // a chmod adds the masked bits afterwards
+	old := unix.Umask(0o022) // so osfs has to add the masked bits by a chmod afterwards
 	defer unix.Umask(old)
 	f, err := New(dir, Options{})
 	must.Succeed(t, err)
@@ -30,7 +30,7 @@ func TestReplacedObjectKeepsItsAttributes(t *testing.T) {
 	} {
 		victim := filepath.Join(dir, "victim-"+name)
 		must.Succeed(t, os.Mkdir(victim, 0o700))
-		// Without a file in it, the caller could remove it as the incomplete object.
+		// with a file in it, the caller cannot remove the directory as an incomplete object
 		must.Succeed(t, os.WriteFile(filepath.Join(victim, "content"), nil, 0o600))
 		must.Succeed(t, unix.Chown(victim, 2000, 2000))
 		must.Succeed(t, unix.Chmod(victim, 0o2700))

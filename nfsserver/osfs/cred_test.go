@@ -1,4 +1,5 @@
-// Threads that act as callers: as the right one, without root's rights, and restored afterwards.
+// Threads that act as callers act as the right one, without root's rights, and are restored
+// afterwards.
 
 package osfs
 
@@ -19,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// credLines are the lines of /proc/PID/status with a thread's identity.
+// credLines has the names of those lines in /proc/PID/status that show a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 
-// TestThreadsAreRestored: with many concurrent callers, and threads that begin and end meanwhile,
-// each call is made as its caller, and every thread has the server's identity again.
+// TestThreadsAreRestored: there are many concurrent callers, and threads begin and end meanwhile.
+// Each call is made as its caller, and afterwards every thread has the server's identity again.
 func TestThreadsAreRestored(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
@@ -112,8 +113,8 @@ func TestRightsAreRemembered(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestGrants: a grant is for one caller, one permission and one state of the object, and the list
-// of grants stays short.
+// TestGrants: a grant applies to one caller, one permission and one state of the object, and the
+// list of grants stays short.
 func TestGrants(t *testing.T) {
 	var g grants
 	st := unix.Stat_t{Mode: unix.S_IFREG | 0o644}
@@ -128,7 +129,7 @@ func TestGrants(t *testing.T) {
 	if !g.have(&c, nfsserver.MayRead) || g.have(&c, nfsserver.MayWrite) {
 		t.Error("not as given")
 	}
-	c.GIDs[0] = 9 // the call is over, its memory used again
+	c.GIDs[0] = 9 // as if the call had ended and its memory were reused
 	if c.GIDs[0] = 3; !g.have(&c, nfsserver.MayRead) {
 		t.Error("forgotten")
 	}

@@ -1,4 +1,4 @@
-// File systems mounted inside an export: hidden, or served as file systems of their own.
+// File systems mounted inside an export: hidden, or served as separate file systems.
 
 package osfs
 
@@ -31,8 +31,8 @@ func list(t *testing.T, f *FS, dir nfsserver.Ref) map[string]nfsserver.Dirent {
 	return all
 }
 
-// TestMountsAreNotCrossed: clients see the directory below a file system that is mounted in the
-// export, whenever and however it was mounted, and the machine can unmount it.
+// TestMountsAreNotCrossed: a file system is mounted in the export. Clients see the directory under
+// it, whenever and however it was mounted, and the machine can unmount it.
 func TestMountsAreNotCrossed(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
@@ -76,21 +76,21 @@ func TestMountsAreNotCrossed(t *testing.T) {
 			if err := f.Rmdir(me, f.Root(), name); !errors.Is(err, syscall.EBUSY) {
 				t.Errorf("Rmdir of mount point %s: %v", name, err)
 			}
-			// The files that f has open do not prevent the unmount.
+			// files that f has open do not prevent the unmount
 			must.Succeed(t, unix.Unmount(filepath.Join(dir, name), 0))
 			if b, err := os.ReadFile(filepath.Join(dir, name, "under")); string(b) != "UNDER" {
 				t.Errorf("%s/under: %q, %v", name, b, err)
 			}
 		}
-		// The export itself is busy.
+		// the export itself stays busy
 		if err := unix.Unmount(top, 0); !errors.Is(err, unix.EBUSY) {
 			t.Errorf("unmounting the export: %v, want EBUSY", err)
 		}
 	})
 }
 
-// TestMountsWithoutPrivilege: a server without a private mount lists mount points, and refuses to
-// enter them.
+// TestMountsWithoutPrivilege: a server that cannot make a private mount lists mount points, and
+// refuses to enter them.
 func TestMountsWithoutPrivilege(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	copyMount = func(int) (int, error) { return -1, unix.EPERM }
@@ -114,7 +114,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 		if e := all["d"]; !e.HasAttr {
 			t.Errorf("a directory is listed as %+v", e)
 		}
-		// A handle from before the mount names the directory under it.
+		// a handle from before the mount leads to the directory under it
 		if _, _, err := f.Lookup(me, under, "secret"); !errors.Is(err, syscall.ENOENT) {
 			t.Errorf("secret by the handle of the directory under the mount: %v", err)
 		}
@@ -130,7 +130,7 @@ func TestMountsWithoutPrivilege(t *testing.T) {
 	})
 }
 
-// TestMountsAreCrossed: with CrossMounts, clients see them as file systems of their own.
+// TestMountsAreCrossed: with CrossMounts, clients see mounts as separate file systems.
 func TestMountsAreCrossed(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {
@@ -181,7 +181,7 @@ func TestMountsAreCrossed(t *testing.T) {
 			if err := f.Rmdir(me, f.Root(), "tmp"); !errors.Is(err, syscall.EBUSY) {
 				t.Errorf("Rmdir of a mount point: %v", err)
 			}
-			// An idle FS keeps nothing open, not even the mounts, and handles find them again.
+			// an idle FS keeps nothing open, not even mounts, and handles find the mounts again
 			for range 2 {
 				time.Sleep(idleTime)
 				synctest.Wait()
@@ -225,8 +225,8 @@ func checkMountEntries(t *testing.T, f *FS, tmp nfsserver.Ref, rootID, tmpID uin
 	}
 }
 
-// TestMountsOverRestart: handles of a mounted file system stay valid after a restart, wherever it
-// is mounted then, and are stale when another one is in its place.
+// TestMountsOverRestart: after a restart, handles in a mounted file system are valid, wherever it
+// is mounted now. They are stale if another file system is in its place.
 func TestMountsOverRestart(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	bothKinds(t, func(t *testing.T, o Options) {

@@ -1,4 +1,4 @@
-// Deferred reads: they return ReadAt's bytes, under the same permissions, or are refused.
+// Deferred reads return the same bytes as ReadAt, under the same permissions, or are refused.
 
 package osfs
 
@@ -29,7 +29,7 @@ func TestReadLater(t *testing.T) {
 	name := filepath.Join(dir, "f")
 	must.Succeed(t, os.WriteFile(name, content, 0o600))
 	f := newFS(t, dir, Options{})
-	f.defersReads = true // on any file system
+	f.defersReads = true // as if the file system supported it
 	self := nfsserver.Self()
 	r, _, err := f.Lookup(self, f.Root(), "f")
 	must.Succeed(t, err)
@@ -54,8 +54,8 @@ func TestReadLater(t *testing.T) {
 			t.Errorf("%d bytes at %d: other bytes", row.n, row.off)
 		}
 	}
-	// The deferred read holds the node: it stays open after an eviction of all others, and after
-	// its name is removed.
+	// the deferred read holds the node, which stays open when all others are evicted and its name
+	// is removed
 	must.Succeed(t, os.Remove(name))
 	if n, err := l.ReadAt(got[:10], 0); n != 10 || err != nil {
 		t.Errorf("of a removed file: got %d bytes, %v, want 10", n, err)
@@ -106,7 +106,7 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
 	if f.onlyTmpfs() || !f.defersReads {
-		return // all of it is in memory, or that is unknown
+		return // a tmpfs misses no page, or this FS defers no reads
 	}
 	name := filepath.Join(dir, "f")
 	must.Succeed(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
@@ -118,7 +118,8 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	l.Done()
 	f.atime = atimeRelative
 	now := time.Now()
-	must.Succeed(t, os.Chtimes(name, now.Add(-time.Minute), now)) // an access time to change: may wait
+	// changing the access time may make a read wait
+	must.Succeed(t, os.Chtimes(name, now.Add(-time.Minute), now))
 	if _, err := f.ReadLater(me, r, 1<<20, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a file whose access time is to be changed: %v", err)
 	}
@@ -137,13 +138,13 @@ func TestReadLaterOfWhatIsInMemory(t *testing.T) {
 	}
 }
 
-// TestReadLaterOfWhatIsOnItsWay: pages on their way from the disk count as in memory, but a read
-// waits for them, so it is not deferred.
+// TestReadLaterOfWhatIsOnItsWay: pages that are being read from the disk count as in memory. A read
+// has to wait for them, so it is not deferred.
 func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
 	if f.onlyTmpfs() || !f.defersReads {
-		return // all of it is in memory, or that is unknown
+		return // a tmpfs misses no page, or this FS defers no reads
 	}
 	const size, piece = 32 << 20, 1 << 20
 	name := filepath.Join(dir, "f")
@@ -171,8 +172,9 @@ func TestReadLaterOfWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestReadLaterLeavesFilesToOthers: unsent replies hold at most half of the files that may be open;
-// each file counts once. Further reads are not deferred until one of these replies is sent.
+// TestReadLaterLeavesFilesToOthers: replies not yet sent hold at most half of the files that may be
+// open, and each file counts once. Further reads are not deferred until one of these replies is
+// sent.
 func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
@@ -227,7 +229,7 @@ func TestReadLaterLeavesFilesToOthers(t *testing.T) {
 }
 
 // TestReadLaterEndsWithoutWaiting: the last reply that holds a file releases it at once, even if
-// many files wait for a disk. Each is synced and closed afterwards.
+// many files wait for a disk. Each file is synced and closed afterwards.
 func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -275,8 +277,8 @@ func TestReadLaterEndsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestReadLaterOutlivesItsFS: an export can be closed while its replies are being sent. Their
-// descriptors stay open until then.
+// TestReadLaterOutlivesItsFS: an export can be closed while its replies are being sent. The
+// replies' descriptors stay open until they are sent.
 func TestReadLaterOutlivesItsFS(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.Chmod(dir, 0o755))
@@ -299,8 +301,8 @@ func TestReadLaterOutlivesItsFS(t *testing.T) {
 	}
 }
 
-// wasRead sets a file's access time as if the file was read after its last change, so another read
-// leaves the time unchanged.
+// wasRead sets a file's access time to a time after its last change, as a read would. So the next
+// read does not change it.
 func wasRead(t *testing.T, name string) {
 	now := time.Now()
 	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now))

@@ -1,4 +1,4 @@
-// Another process holds a directory's lock: only calls that need the lock wait.
+// Another process holds a directory's lock, so only calls that need this lock wait.
 
 package osfs
 
@@ -21,10 +21,10 @@ import (
 // heldDir is set in the separate process that runs the test; its value is the directory to export.
 const heldDir = "NFSRDMA_TEST_HELD_DIR"
 
-// TestHeldDirectory: a process that lists a directory of a tmpfs into missing memory holds its
-// lock. If another process waits there to create a name, look-ups of missing names wait. Calls on
-// the receive loop do not, and the rest of the process continues. The test runs in a process of its
-// own, because a process that hangs cannot fail.
+// TestHeldDirectory: a process that lists a directory of a tmpfs into missing memory holds the
+// directory's lock. If another process waits there to create a name, look-ups of missing names
+// wait. Calls on the receive loop do not wait, and the rest of the process continues. The test runs
+// in a separate process, because a process that hangs cannot fail.
 func TestHeldDirectory(t *testing.T) {
 	if dir := os.Getenv(heldDir); dir != "" {
 		lookHeld(t, dir)
@@ -42,14 +42,15 @@ func TestHeldDirectory(t *testing.T) {
 	}
 }
 
-// lookHeld runs the test in the separate process, and ends it.
+// lookHeld runs in the separate process: it tests, and ends the process.
 func lookHeld(t *testing.T, dir string) {
 	must.Succeed(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	f := newFS(t, dir, Options{})
 	self := nfsserver.Self()
 	d, _, err := f.Lookup(self, f.Root(), "d")
 	must.Succeed(t, err)
-	if _, _, err := f.Lookup(self, d, "none"); err != unix.ENOENT { // caches the caller's permission, too
+	// also caches the caller's permission
+	if _, _, err := f.Lookup(self, d, "none"); err != unix.ENOENT {
 		t.Fatalf("look up a missing name: got %v, want ENOENT", err)
 	}
 	hold(t, filepath.Join(dir, "d"))
@@ -57,12 +58,12 @@ func lookHeld(t *testing.T, dir string) {
 		t.Fatal("a name that is not there was found")
 	}
 	go f.Lookup(self, d, "none")
-	time.Sleep(100 * time.Millisecond) // a shorter time would miss faults, but report none
-	runtime.GC()                       // waits for all that the scheduler takes for running
+	time.Sleep(100 * time.Millisecond) // shorter: misses faults, reports none
+	runtime.GC()                       // waits for all running goroutines
 	os.Exit(0)
 }
 
-// hold makes one thread hold a directory's lock, shared, and another wait for it.
+// hold makes one thread hold a directory's lock in shared mode, and another thread wait for it.
 func hold(t *testing.T, dir string) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -74,7 +75,7 @@ func hold(t *testing.T, dir string) {
 	time.Sleep(100 * time.Millisecond)
 }
 
-// missingPage returns the address of a missing page: an access to it waits for ever.
+// missingPage returns the address of a missing page: an access to the page waits for ever.
 func missingPage(t *testing.T) uintptr {
 	const (
 		uffdAPI, uffdioAPI, uffdioRegister, registerMissing = 0xaa, 0xc018aa3f, 0xc020aa00, 1

@@ -1,4 +1,4 @@
-// Signals in the midst of system calls.
+// Signals during system calls.
 
 package osfs
 
@@ -18,20 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System calls that wait for the program of a FUSE mount. The loader of a new process makes the
-// first ones too.
+// Names of system calls that wait for the program of a FUSE mount. The loader of a new process also
+// makes those in loaders.
 const (
 	loaders       = "openat,newfstatat,fstat,pread64"
 	interruptible = "openat2,open_by_handle_at,mkdirat,mknodat,symlinkat,linkat,unlinkat,renameat,fchownat,fchmodat,utimensat," +
 		"ftruncate,fsync,fdatasync,statx,fstatfs,faccessat2,readlinkat,getdents64,pwrite64,getxattr"
 )
 
-// TestInterruptedCalls: with each second system call of a thread interrupted by a
-// signal an FS does all that it does without.
+// TestInterruptedCalls: a signal interrupts every second system call of a thread. An FS still does
+// everything that it does without signals.
 func TestInterruptedCalls(t *testing.T) {
 	const name = "NFSRDMA_INTERRUPTED_DIR"
 	if dir := os.Getenv(name); dir != "" {
-		unix.Umask(0o077) // so that default ACLs are asked for
+		unix.Umask(0o077) // makes osfs query default ACLs
 		owners(t, newFS(t, tempDir(t, dir), Options{}))
 		numbers(t, newFS(t, tempDir(t, dir), Options{}))
 		for kind, o := range map[string]Options{"kernel": {}, "inode": {noKernelHandles: true}} {
@@ -65,7 +65,7 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// owners changes files' owners, which the conformance list does not do.
+// owners changes the owners of files, which the conformance list leaves out.
 func owners(t *testing.T, f *FS) {
 	for i := range 4 {
 		s := nfsserver.SetAttr{Mask: nfsserver.SetUID | nfsserver.SetGID, UID: 1000, GID: 2000}
@@ -81,7 +81,7 @@ func owners(t *testing.T, f *FS) {
 	}
 }
 
-// numbers asks for an inode number so often that some calls are interrupted.
+// numbers queries an inode number so often that some calls are interrupted.
 func numbers(t *testing.T, f *FS) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

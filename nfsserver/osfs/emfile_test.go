@@ -1,4 +1,4 @@
-// Without free descriptors calls fail temporarily, and no handle becomes stale.
+// Without free descriptors calls fail only temporarily, and no handle becomes stale.
 
 package osfs
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limited calls do while this process can open no descriptor with the number most or above.
+// limited calls do while this process can open no descriptor from the number most on.
 func limited(t *testing.T, most uint64, do func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -23,13 +23,14 @@ func limited(t *testing.T, most uint64, do func()) {
 	do()
 }
 
-// none calls do while this process can open nothing, even after it closes files.
+// none calls do while this process can open no descriptor, even after it closes files.
 func none(t *testing.T, do func()) {
 	t.Helper()
 	limited(t, 3, do)
 }
 
-// mustBeScarce checks that do has a scarce error without descriptors, and succeeds with them.
+// mustBeScarce checks that do fails without descriptors, with an error that counts as scarce, and
+// succeeds with them.
 func mustBeScarce(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error
@@ -89,8 +90,8 @@ func TestScarceIsNotStale(t *testing.T) {
 	}
 }
 
-// TestWalkThatMissesAPart: a walk that cannot open a directory on its way does not report a file
-// in it gone.
+// TestWalkThatMissesAPart: if a walk cannot open a directory on its way, it does not report a file
+// in that directory as gone.
 func TestWalkThatMissesAPart(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "content", dir, "d", "file")
@@ -102,7 +103,7 @@ func TestWalkThatMissesAPart(t *testing.T) {
 	must.Succeed(t, err)
 	f.cache.closeAll()
 	clear(f.index.hints)
-	next, err := unix.Dup(f.tree.root) // the lowest number that is free
+	next, err := unix.Dup(f.tree.root) // gets the lowest free number
 	must.Succeed(t, err, unix.Close(next))
 	limited(t, uint64(next)+1, func() { _, err = f.Getattr(file) })
 	if errors.Is(err, nfsserver.ErrStale) {
@@ -113,7 +114,7 @@ func TestWalkThatMissesAPart(t *testing.T) {
 	}
 }
 
-// TestScarceMounts: a mount inside the export that cannot be searched for does not count as gone.
+// TestScarceMounts: if a mount inside the export cannot be searched for, it does not count as gone.
 func TestScarceMounts(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()

@@ -37,8 +37,8 @@ func listPlus(t *testing.T, f *FS, dir nfsserver.Ref, n int, emit func(*nfsserve
 	}
 }
 
-// TestEntriesAreWhatLookupFinds: handle and attributes of an entry are those of its file, on every
-// file system.
+// TestEntriesAreWhatLookupFinds: an entry has the handle and attributes of its file, on every file
+// system.
 func TestEntriesAreWhatLookupFinds(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}, {CrossMounts: true}} {
@@ -79,7 +79,7 @@ func TestEntriesAreWhatLookupFinds(t *testing.T) {
 	})
 }
 
-// TestPagesOfAListing: in pages of any size each name comes once, with attributes.
+// TestPagesOfAListing: in pages of any size, each name comes once and has attributes.
 func TestPagesOfAListing(t *testing.T) {
 	const files = 2500 // several buffers of the kernel's entries
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func TestPagesOfAListing(t *testing.T) {
 	}
 }
 
-// TestEntryOfAChangingName: an entry has the handle and the attributes of one file, while its name
-// changes.
+// TestEntryOfAChangingName: while a name changes its file, an entry always has the handle and
+// attributes of the same file.
 func TestEntryOfAChangingName(t *testing.T) {
 	for name, base := range places(t) {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestEscape(t *testing.T) {
 		if st.ModTime().Unix() == 0 {
 			t.Error("the mtime of the file outside was changed")
 		}
-		// Another process moves a directory out while a client has its handle.
+		// another process moves a directory out of the export while a client has its handle
 		must.Succeed(t, os.Rename(filepath.Join(top, "export", "d"), filepath.Join(top, "d")))
 		if r, _, err := f.Lookup(me, d, ".."); err == nil {
 			t.Errorf(".. of what was moved out leads to %x", r.Bytes())
@@ -69,7 +69,7 @@ func TestEscape(t *testing.T) {
 	})
 }
 
-// TestSwap: a name that turns into a symbolic link between two calls is not followed.
+// TestSwap: a name that becomes a symbolic link between two calls is not followed.
 func TestSwap(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()

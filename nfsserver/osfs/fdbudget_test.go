@@ -1,4 +1,4 @@
-// Costs of one export's files and disks for the others.
+// How one export's files and disks affect other exports.
 
 package osfs
 
@@ -19,8 +19,8 @@ func limitNodes(t *testing.T, n int64) {
 	shared.limit.Store(n)
 }
 
-// TestStuckCloseHoldsNobody: if one export's files are closed to make room for another's, and their
-// file system does not answer, the other export continues.
+// TestStuckCloseHoldsNobody: files of one export are closed to make room for another. If the first
+// export's file system does not answer, the other export continues.
 func TestStuckCloseHoldsNobody(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestStuckCloseHoldsNobody(t *testing.T) {
 		}
 		answer := make(chan struct{})
 		hung.sweep.stop()
-		hung.sweep.init() // to be stopped again by Close
+		hung.sweep.init() // Close stops the sweeper again
 		retire := hung.cache.retire
 		hung.cache.slow, hung.cache.retire = true, func(n *node) {
 			<-answer
@@ -71,12 +71,12 @@ func TestReclaimBesideNew(t *testing.T) {
 	}
 }
 
-// TestSlowDiskSlowsItsWriters: a writer of more files than its disk can sync has a bounded number
-// of them open.
+// TestSlowDiskSlowsItsWriters: if a writer writes more files than its disk can sync, a bounded
+// number of them is open.
 func TestSlowDiskSlowsItsWriters(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
 	neverSweeps(f)
-	f.flush.running = true // a flusher that waits for the disk, with a queue that fills up
+	f.flush.running = true // stands for a flusher that waits for the disk, so the queue fills up
 	t.Cleanup(func() { f.flush.done.Go(f.flushLoop) })
 	limitNodes(t, 64)
 	before := openFDs(t)

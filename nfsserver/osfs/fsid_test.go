@@ -1,4 +1,4 @@
-// The identity of a file system is made of its UUID.
+// A file system's identity is its UUID.
 
 package osfs
 
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestIdentityIsTheUUID: a copy of the image on another loop device is the same
-// file system; one with another UUID is another.
+// TestIdentityIsTheUUID: a copy of the image on another loop device is the same file system. An
+// image with another UUID is another file system.
 func TestIdentityIsTheUUID(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -35,7 +35,7 @@ func TestIdentityIsTheUUID(t *testing.T) {
 				dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
 				must.Succeed(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, c.size))
 				run(t, append(append([]string{}, c.mkfs...), c.option+uuid, image)...)
-				if i == 1 { // so that the third is on another device than the first
+				if i == 1 { // so the third image is on another device
 					hold := filepath.Join(t.TempDir(), "hold")
 					must.Succeed(t, os.Mkdir(hold, 0o755))
 					onImage(32<<20, "", "mkfs.ext4", "-q")(t, t.TempDir(), hold)
@@ -54,8 +54,8 @@ func TestIdentityIsTheUUID(t *testing.T) {
 	}
 }
 
-// TestGivenFSID: a given FSID, even 0, appears in attributes, and handles made under one FSID are
-// stale under another.
+// TestGivenFSID: a given FSID, even 0, appears in attributes. Handles made under one FSID are stale
+// under another.
 func TestGivenFSID(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "data", dir, "f")

@@ -1,5 +1,5 @@
-// Real file systems, each with handles of both kinds: every FS's conformance
-// list, and handles over eviction, restart and remount.
+// Real file systems, each with handles of both kinds: the conformance list for every FS, and
+// handles after eviction, restart and remount.
 
 package osfs
 
@@ -27,14 +27,14 @@ import (
 type fsKind struct {
 	name     string
 	programs []string
-	mount    func(t *testing.T, scratch, dir string) // the second time it is mounted again
-	// Properties of the file system.
-	kernel bool // opens by handle
-	keeps  bool // its handles outlive the server
-	posix  bool // does all that fstest asks for
+	mount    func(t *testing.T, scratch, dir string) // called again to mount it again
+	// properties of the file system
+	kernel bool // files can be opened by handle
+	keeps  bool // handles stay valid after a restart of the server
+	posix  bool // passes all of fstest
 }
 
-// onImage mounts an image of a file system, which mkfs makes.
+// onImage returns a mount function for a file system image, which mkfs makes.
 func onImage(size int64, option string, mkfs ...string) func(*testing.T, string, string) {
 	return func(t *testing.T, scratch, dir string) {
 		image := filepath.Join(scratch, "image")
@@ -46,8 +46,8 @@ func onImage(size int64, option string, mkfs ...string) func(*testing.T, string,
 	}
 }
 
-// onOverlay mounts an overlay with layers on one ext4 or, apart, on two: the lower one is
-// base/lower.
+// onOverlay returns a mount function for an overlay. Its layers are on one ext4 or, with apart, on
+// two; the lower one is base/lower.
 func onOverlay(option string, apart bool) func(*testing.T, string, string) {
 	return func(t *testing.T, scratch, dir string) {
 		lower, upper := filepath.Join(scratch, "base"), filepath.Join(scratch, "base")
@@ -84,13 +84,13 @@ func onSSHFS(t *testing.T, scratch, dir string) {
 	run(t, sshfs(t, scratch, source, dir)...)
 }
 
-// exported are the options that give an overlay kernel handles.
+// exported has the options that give an overlay kernel handles.
 const exported = ",nfs_export=on,index=on"
 
 // isOverlay reports whether k is an overlay.
 func (k *fsKind) isOverlay() bool { return strings.HasPrefix(k.name, "overlay") }
 
-// onFAT mounts an image of a FAT16, for which no program is needed.
+// onFAT mounts an image with a FAT16 file system, which needs no program to be made.
 func onFAT(t *testing.T, scratch, dir string) {
 	image := filepath.Join(scratch, "image")
 	if _, err := os.Stat(image); err != nil {
@@ -99,7 +99,7 @@ func onFAT(t *testing.T, scratch, dir string) {
 	run(t, "mount", "-t", "vfat", "-o", "loop", image, dir)
 }
 
-// fatImage returns an empty FAT16 of 32 MiB.
+// fatImage returns an empty FAT16 file system with 32 MiB.
 func fatImage() []byte {
 	const sector, sectors, perCluster, rootEntries, fatSectors = 512, 65536, 4, 512, 65
 	b := make([]byte, sectors*sector)
@@ -107,19 +107,19 @@ func fatImage() []byte {
 	le := binary.LittleEndian
 	le.PutUint16(b[11:], sector)
 	b[13] = perCluster
-	le.PutUint16(b[14:], 1) // reserved sectors: this one
-	b[16] = 2               // tables
+	le.PutUint16(b[14:], 1) // reserved sectors: only this one
+	b[16] = 2               // number of tables
 	le.PutUint16(b[17:], rootEntries)
-	b[21] = 0xf8 // a disk
+	b[21] = 0xf8 // media type: a disk
 	le.PutUint16(b[22:], fatSectors)
-	le.PutUint16(b[24:], 32) // sectors of a track
-	le.PutUint16(b[26:], 64) // heads
+	le.PutUint16(b[24:], 32) // sectors in a track
+	le.PutUint16(b[26:], 64) // number of heads
 	le.PutUint32(b[32:], sectors)
 	b[36], b[38] = 0x80, 0x29
 	copy(b[43:], "NO NAME    FAT16   ")
 	b[510], b[511] = 0x55, 0xaa
 	for i := range 2 {
-		copy(b[(1+i*fatSectors)*sector:], "\xf8\xff\xff\xff") // entries for the media
+		copy(b[(1+i*fatSectors)*sector:], "\xf8\xff\xff\xff") // repeats the media type
 	}
 	return b
 }
@@ -151,7 +151,7 @@ func eachFS(t *testing.T, test func(t *testing.T, k *fsKind, dir string, remount
 	for i := range fsKinds {
 		k := &fsKinds[i]
 		if k.name == "vfat" && !kernelHas(k.name) {
-			continue // test/linux has a guest that has it
+			continue // a guest of test/linux has this file system
 		}
 		t.Run(k.name, func(t *testing.T) { onFS(t, k, test) })
 	}
@@ -189,7 +189,7 @@ func TestFileSystems(t *testing.T) {
 	})
 }
 
-// someFiles makes files in two directories; each holds its own path.
+// someFiles makes files in two directories; each file's content is its path.
 func someFiles(t *testing.T, f *FS) map[string]nfsserver.Ref {
 	t.Helper()
 	refs := map[string]nfsserver.Ref{}
@@ -205,8 +205,8 @@ func someFiles(t *testing.T, f *FS) map[string]nfsserver.Ref {
 	return refs
 }
 
-// checkRefs checks that each Ref names the file it was made for, or, unless all
-// must be good, none.
+// checkRefs checks that each Ref leads to the file for which it was made. Unless good is set, a Ref
+// may also be stale.
 func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, when string) {
 	t.Helper()
 	for path, r := range refs {
@@ -224,9 +224,9 @@ func checkRefs(t *testing.T, f *FS, refs map[string]nfsserver.Ref, good bool, wh
 	}
 }
 
-// TestHandlesNameTheirFile: over eviction, restart and remount, and after other files were looked
-// up first, a handle reads its own file. It is stale where the file system does not keep the
-// necessary facts.
+// TestHandlesNameTheirFile: after eviction, restart and remount, and when other files were looked
+// up first, a handle reads its own file. It is stale only if the file system does not keep the
+// facts needed.
 func TestHandlesNameTheirFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}, {SubtreeCheck: true}} {
@@ -248,9 +248,9 @@ func TestHandlesNameTheirFile(t *testing.T) {
 			for round, before := range []func(){func() {}, remount, remount} {
 				f.Close()
 				before()
-				runID++ // as in another process
+				runID++ // as if in another process
 				f = newFS(t, dir, o)
-				if round == 2 { // looked up in another order than made
+				if round == 2 { // looks up files in another order than they were made
 					for _, path := range slices.Sorted(maps.Keys(refs)) {
 						d, _, err := f.Lookup(me, f.Root(), filepath.Dir(path))
 						must.Succeed(t, err)
@@ -265,7 +265,7 @@ func TestHandlesNameTheirFile(t *testing.T) {
 	})
 }
 
-// TestGranularityOfTimes: FSINFO reports the granularity with which the disk keeps times.
+// TestGranularityOfTimes: FSINFO reports how precisely the disk keeps times.
 func TestGranularityOfTimes(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		f := newFS(t, mnt, Options{})
@@ -273,7 +273,8 @@ func TestGranularityOfTimes(t *testing.T) {
 		r := createFile(t, f, f.Root(), "f", "")
 		const sec, nsec = 1234567890, 999999999
 		at := nfsserver.Time{Sec: sec, Nsec: nsec}
-		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at} // libfuse 2 skips a single one
+		// libfuse 2 ignores a single time
+		set := nfsserver.SetAttr{Mask: nfsserver.SetAtime | nfsserver.SetMtime, Atime: at, Mtime: at}
 		must.Succeed(t, f.Setattr(me, r, &set))
 		f.Close()
 		remount()
@@ -293,8 +294,8 @@ func TestGranularityOfTimes(t *testing.T) {
 	})
 }
 
-// TestNumberUsedAgain: a new file that gets the inode number of a removed one
-// does not get its handle.
+// TestNumberUsedAgain: if a new file gets a removed file's inode number, it does not get the
+// removed file's handle.
 func TestNumberUsedAgain(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, _ func()) {
 		for i, o := range []Options{{}, {noKernelHandles: true}} {
@@ -318,19 +319,19 @@ func TestNumberUsedAgain(t *testing.T) {
 	})
 }
 
-// TestAnotherFileSystemInItsPlace: handles of the file system that was mounted there before open
-// nothing on the new one.
+// TestAnotherFileSystemInItsPlace: handles of the file system that was mounted before open nothing
+// on the one mounted now.
 func TestAnotherFileSystemInItsPlace(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		image := filepath.Join(filepath.Dir(mnt), "image")
 		if _, err := os.Stat(image); err != nil || !k.keeps || k.isOverlay() {
-			return // not on an image of its own
+			return // needs a file system on an image of its own
 		}
 		for _, o := range []Options{{}, {noKernelHandles: true}} {
 			f := newFS(t, mnt, o)
 			r := createFile(t, f, f.Root(), "public", "public")
 			f.Close()
-			must.Succeed(t, os.Remove(image)) // the next one has the same name and loop device
+			must.Succeed(t, os.Remove(image)) // the next image has the same name and loop device
 			remount()
 			write(t, "secret", mnt, "secret")
 			f = newFS(t, mnt, o)
@@ -346,8 +347,8 @@ func TestAnotherFileSystemInItsPlace(t *testing.T) {
 	})
 }
 
-// TestSnapshots: a btrfs subvolume and its snapshot have the same inode numbers but different
-// handles, and a remount does not exchange them.
+// TestSnapshots: a btrfs subvolume and its snapshot have the same inode numbers, but different
+// handles. A remount does not exchange them.
 func TestSnapshots(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.btrfs", "btrfs")
 	for _, o := range []Options{{}, {noKernelHandles: true}} {
@@ -383,7 +384,8 @@ func TestSnapshots(t *testing.T) {
 			f.Close()
 			must.Succeed(t, unix.Unmount(dir, 0))
 			mount(t, scratch, dir)
-			_, err := os.Stat(filepath.Join(dir, first)) // gives device numbers in another order
+			// makes the kernel give device numbers in another order
+			_, err := os.Stat(filepath.Join(dir, first))
 			must.Succeed(t, err)
 			f = newFS(t, dir, o)
 			for want, r := range refs {
@@ -400,7 +402,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// page lists n names from the cookie on.
+// page lists up to n names from the cookie on.
 func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []string, last uint64, eof bool) {
 	t.Helper()
 	last = cookie
@@ -415,15 +417,15 @@ func page(t *testing.T, f *FS, d nfsserver.Ref, cookie uint64, n int) (names []s
 	return names, last, eof
 }
 
-// TestListingsDoNotDisturb: a client that lists a directory, and removes the listed files, misses
-// no name and sees none twice while another one begins to list it.
+// TestListingsDoNotDisturb: a client lists a directory and removes the listed files, while another
+// client begins to list it. The first client gets each name exactly once.
 func TestListingsDoNotDisturb(t *testing.T) {
 	eachFS(t, func(t *testing.T, k *fsKind, mnt string, remount func()) {
 		const files, first = 600, 200
 		for i := range files {
 			write(t, "", mnt, "d", fmt.Sprint("f", i))
 		}
-		if k.isOverlay() { // an overlay keeps lists only of merged directories
+		if k.isOverlay() { // merges d: only then lists are kept
 			must.Succeed(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
 			remount()
 		}

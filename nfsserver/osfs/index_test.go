@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestWalkFindsWhatTheIndexCannotHold: in a tree that is much larger than the
-// index every handle names its file after a restart, also when many are asked
-// for at once.
+// TestWalkFindsWhatTheIndexCannotHold: a tree is much larger than the index. After a restart every
+// handle still leads to its file, also when many are used at once.
 func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	dir := t.TempDir()
 	refs := map[string]nfsserver.Ref{}
@@ -40,7 +39,7 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 		g.Go(func() error {
 			b := make([]byte, 64)
 			n, err := f.ReadAt(me, r, b, 0)
-			for errors.Is(err, nfsserver.ErrBusy) { // the client asks again
+			for errors.Is(err, nfsserver.ErrBusy) { // a client would retry
 				time.Sleep(time.Millisecond)
 				n, err = f.ReadAt(me, r, b, 0)
 			}
@@ -58,12 +57,13 @@ func TestWalkFindsWhatTheIndexCannotHold(t *testing.T) {
 	}
 }
 
-// TestRemovedIsNotLookedFor: a handle of a file that this server removed is stale without a walk.
+// TestRemovedIsNotLookedFor: the handle of a file that this server has removed is stale without a
+// walk.
 func TestRemovedIsNotLookedFor(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{noKernelHandles: true})
 	r := createFile(t, f, f.Root(), "x", "x")
 	f.cache.closeAll()
 	must.Succeed(t, f.Remove(me, f.Root(), "x"))
-	f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() // a walk would be refused
+	f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() // makes the index refuse walks
 	mustStale(t, f, r, "removed")
 }

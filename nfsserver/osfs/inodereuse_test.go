@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHandlesOfNumbersUsedAgain: new files with the inode numbers of removed ones (XFS reuses
-// numbers at once) are listed and looked up with the kernel's present handles.
+// TestHandlesOfNumbersUsedAgain: new files get the inode numbers of removed files (XFS reuses
+// numbers at once). They are listed and looked up with the handles that the kernel gives now.
 func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { reuseNumbers(t, tempDir(t, base)) })
@@ -31,12 +31,12 @@ func TestHandlesOfNumbersUsedAgain(t *testing.T) {
 	})
 }
 
-// reuseNumbers makes, removes and lists files, and returns how many had a number that another had
-// before.
+// reuseNumbers makes, removes and lists files, and returns how many got an inode number that
+// another file had before.
 func reuseNumbers(t *testing.T, dir string) (again int) {
 	f := newFS(t, dir, Options{})
 	if !f.byName {
-		return 0 // nothing is kept
+		return 0 // no generations are cached
 	}
 	const files = 40
 	refs := make(map[uint64]nfsserver.Ref)
@@ -54,12 +54,12 @@ func reuseNumbers(t *testing.T, dir string) (again int) {
 		for i := range files {
 			os.Remove(filepath.Join(dir, fmt.Sprint(i)))
 		}
-		f.cache.closeAll() // an open file has its number
+		f.cache.closeAll() // an open file would keep its number
 		must.Succeed(t, unix.Syncfs(f.tree.root))
 		for i := range files {
 			must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 		}
-		list() // while their numbers are new
+		list() // lists the files while their numbers are new
 		time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond)
 		list()
 		if kept := list(); kept < files {
@@ -77,7 +77,8 @@ func reuseNumbers(t *testing.T, dir string) (again int) {
 	return again
 }
 
-// checkHandle compares an entry, and the result of Lookup, with the kernel's present handle.
+// checkHandle compares the handle in an entry, and from Lookup, with the handle that the kernel
+// gives now.
 func checkHandle(t *testing.T, f *FS, dir string, de *nfsserver.Dirent, kept *int) {
 	t.Helper()
 	if string(de.Name) == ".." {
@@ -91,7 +92,7 @@ func checkHandle(t *testing.T, f *FS, dir string, de *nfsserver.Dirent, kept *in
 	if de.Ref != want {
 		t.Errorf("%s is listed with handle %x, and has %x", de.Name, de.Ref.Bytes(), want.Bytes())
 	}
-	for range 2 { // to open it, and open
+	for range 2 { // once with the file closed, and once with it open
 		if ref, _, err := f.Lookup(me, f.Root(), string(de.Name)); err != nil || ref != want {
 			t.Errorf("%s is looked up as %x, %v, and has %x", de.Name, ref.Bytes(), err, want.Bytes())
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestListingsAreBounded: clients' unfinished listings of many directories keep no more descriptors
-// than the budget has, and all can continue.
+// TestListingsAreBounded: unfinished listings of many directories keep no more descriptors than the
+// budget allows, and all of them can be continued.
 func TestListingsAreBounded(t *testing.T) {
 	const dirs = 20
 	f := newFS(t, t.TempDir(), Options{})
@@ -48,14 +48,14 @@ func TestListingsAreBounded(t *testing.T) {
 	}
 }
 
-// A page asks the kernel for about as many bytes of entries as the last full one took.
+// A page requests about as many bytes of entries from the kernel as the last full page took.
 func TestPageSize(t *testing.T) {
 	var s pageSize
 	for _, x := range []struct{ last, taken, want int }{
 		{0, 0, direntBuf}, {0, direntBuf, direntBuf}, // no page has been full
 		{16 << 10, 0, 17 << 10}, {16 << 10, 10 << 10, 7 << 10}, {16 << 10, 17<<10 - 1, direntLeast},
 		{16 << 10, 17 << 10, 17 << 10}, {1 << 10, 2 << 10, 2 << 10}, {100, 0, direntLeast}, {100, 110, direntLeast}, // a longer page
-		{1 << 20, 0, direntBuf}, {1 << 20, 1 << 20, direntBuf}, // of several buffers
+		{1 << 20, 0, direntBuf}, {1 << 20, 1 << 20, direntBuf}, // pages that take several buffers
 	} {
 		s.set(x.last)
 		if got := s.rest(x.taken); got != x.want {
@@ -64,8 +64,8 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// Full pages set the size, and no others. Pages of all lengths have each name once, after pages of
-// any size.
+// Only full pages set the size. Pages with any number of names have each name once, whatever the
+// size of the pages before.
 func TestPagesOfManyLengths(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
 	const count = 300

@@ -32,8 +32,8 @@ func TestSharedFileSystems(t *testing.T) {
 	})
 }
 
-// TestSharedDirectoryIsToldLate shows why Info.Shared exists: after another machine's change a
-// directory's attributes stay the old ones until this machine changes it.
+// TestSharedDirectoryIsToldLate shows why Info.Shared exists: another machine changes a directory.
+// Its attributes here stay the old ones until this machine changes it.
 func TestSharedDirectoryIsToldLate(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "bindfs")
 	scratch := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// TestLookupInUse: it returns the results of Lookup for open files and permitted callers, after any
-// change of the name.
+// TestLookupInUse: for open files and permitted callers, LookupInUse returns the same as Lookup,
+// after any change of the name.
 func TestLookupInUse(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { lookupInUse(t, tempDir(t, base)) })
@@ -30,9 +30,10 @@ func lookupInUse(t *testing.T, dir string) {
 		return
 	}
 	neverSweeps(f)
-	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond) // no generation is cached for a file that was just made
+	// generations of files just made are not cached yet
+	time.Sleep(f.gens.SettlesIn() + 20*time.Millisecond)
 	find := func(c nfsserver.Cred, name string) (nfsserver.Ref, nfsserver.Attr, bool) {
-		_, err := f.Getattr(f.Root()) // as the procedure does
+		_, err := f.Getattr(f.Root()) // as the LOOKUP procedure does
 		must.Succeed(t, err)
 		return f.LookupInUse(c, f.Root(), name)
 	}
@@ -60,7 +61,8 @@ func lookupInUse(t *testing.T, dir string) {
 	if _, _, ok := find(nfsserver.Cred{UID: 4711, GID: 4711}, "a"); ok {
 		t.Error("found by a caller who was not allowed to search")
 	}
-	must.Succeed(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))) // whether or not that changes its ctime
+	// not every file system changes the ctime here
+	must.Succeed(t, os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a")))
 	_, err := f.Getattr(refs["b"])
 	must.Succeed(t, err)
 	if got, _, ok := find(me, "a"); ok && got != refs["b"] {

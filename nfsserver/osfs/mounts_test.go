@@ -1,4 +1,4 @@
-// The table of mounts, where one directory is mounted more than once.
+// The table of mounts, when one directory is mounted more than once.
 
 package osfs
 
@@ -13,7 +13,7 @@ import (
 )
 
 // TestSameMountTwice: two mounts show one directory, and the first is closed. Its handles then find
-// the files through the second, which takes the first one's place in the table.
+// files through the second mount, which takes the first one's place in the table.
 func TestSameMountTwice(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	dir := t.TempDir()
@@ -45,7 +45,8 @@ func TestSameMountTwice(t *testing.T) {
 	}
 }
 
-// only returns the one ID of the table's count mounts, and fails the test if they have several.
+// only returns the ID that all mounts in the table share. It fails the test unless there are count
+// mounts with one ID.
 func (m *mountTable) only(t *testing.T, count int) (id uint64) {
 	t.Helper()
 	if len(m.byNumber) != count || len(m.byID) != 1 {

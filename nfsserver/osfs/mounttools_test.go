@@ -1,4 +1,4 @@
-// Tools of the tests that mount: privileges, packages, images.
+// Tools for tests that mount: privileges, packages and images.
 
 package osfs
 
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run runs a program and ends the test if it fails.
+// run runs a program, and ends the test if the program fails.
 func run(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -24,7 +24,7 @@ func run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// mountOn mounts on a directory, which it makes, until the test ends.
+// mountOn makes a directory and mounts a file system on it until the test ends.
 func mountOn(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
@@ -39,11 +39,11 @@ func write(t *testing.T, content string, path ...string) {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644))
 }
 
-// sshfsPrograms are the programs of an sshfs mount of this machine.
+// sshfsPrograms has the programs that an sshfs mount of this machine needs.
 var sshfsPrograms = []string{"sshfs", "/usr/lib/openssh/sftp-server"}
 
-// sshfs returns the command that mounts source on dir. In place of ssh, which it runs with
-// arguments, a script in scratch runs the server.
+// sshfs returns the command that mounts source on dir. sshfs runs ssh with arguments; a script in
+// scratch takes ssh's place, and runs the server.
 func sshfs(t *testing.T, scratch, source, dir string) []string {
 	t.Helper()
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", sshfsPrograms...)

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReadInUse: it reads the bytes of ReadAt, of open files in the page cache, for permitted
-// callers.
+// TestReadInUse: for open files in the page cache and permitted callers, ReadInUse reads the same
+// bytes as ReadAt.
 func TestReadInUse(t *testing.T) {
 	for place, base := range places(t) {
 		t.Run(place, func(t *testing.T) { readInUse(t, tempDir(t, base)) })
@@ -38,11 +38,11 @@ func readInUse(t *testing.T, dir string) {
 		machine.Skip(t, "reads of this file system are not known not to wait")
 	}
 	now := time.Now()
-	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now)) // read since it was changed
+	must.Succeed(t, os.Chtimes(name, now.Add(time.Minute), now)) // as if read after its last change
 	ref, _, err := f.Lookup(me, f.Root(), "f")
 	must.Succeed(t, err)
 	read := func(c nfsserver.Cred, off uint64, n int) ([]byte, bool) {
-		_, err := f.Getattr(ref) // as the procedure does
+		_, err := f.Getattr(ref) // as the READ procedure does
 		must.Succeed(t, err)
 		p := make([]byte, n)
 		k, ok := f.ReadInUse(c, ref, p, off)
@@ -55,8 +55,8 @@ func readInUse(t *testing.T, dir string) {
 	must.Succeed(t, err)
 	for _, x := range []struct{ off, n int }{{0, 4096}, {4095, 2}, {8192, 16 << 10}, {len(want) - 1, 1}, {100, 5000}} {
 		got, ok := read(me, uint64(x.off), x.n)
-		// Once more: cachestat(2) may count too few pages, and a file that was read long ago is not
-		// open for reading any more.
+		// Read and try again: cachestat(2) may count too few pages, and a file whose last read was
+		// long ago is no longer open for reading.
 		for tries := 0; !ok && tries < 5; tries++ {
 			_, err := f.ReadAt(me, ref, make([]byte, len(want)), 0)
 			must.Succeed(t, err)
@@ -95,7 +95,7 @@ func readInUse(t *testing.T, dir string) {
 	}
 }
 
-// notInMemory checks that read refuses missing pages, and a read that would change an access time
+// notInMemory checks what read refuses: missing pages, and a read that would change an access time
 // on a disk.
 func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, off uint64, n int) ([]byte, bool)) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -127,7 +127,8 @@ func notInMemory(t *testing.T, f *FS, name string, read func(c nfsserver.Cred, o
 func evict(t *testing.T, file *os.File) {
 	t.Helper()
 	must.Succeed(t, file.Sync())
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a page in use stays
+	// repeat, because a page in use stays
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		must.Succeed(t, unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
 		if !resident(t, file, 4096) {
 			return
@@ -138,7 +139,7 @@ func evict(t *testing.T, file *os.File) {
 	}
 }
 
-// resident reports whether a page of a file is in memory.
+// resident reports whether the page at off is in memory.
 func resident(t *testing.T, file *os.File, off int64) bool {
 	t.Helper()
 	page, err := unix.Mmap(int(file.Fd()), off, 4096, unix.PROT_READ, unix.MAP_SHARED)
@@ -150,7 +151,8 @@ func resident(t *testing.T, file *os.File, off int64) bool {
 	return in[0]&1 != 0
 }
 
-// TestAccessTimes: atimeIsNew follows relatime, with an hour's margin for its day.
+// TestAccessTimes: atimeIsNew follows the kernel's relatime, with an hour's margin for its limit of
+// a day.
 func TestAccessTimes(t *testing.T) {
 	now := time.Now()
 	ago := func(h int) unix.Timespec {
@@ -167,8 +169,8 @@ func TestAccessTimes(t *testing.T) {
 	}
 }
 
-// TestReadsInVain: after each failed ReadInUse more reads are passed over, up to a bound; a
-// successful one ends that.
+// TestReadsInVain: each time ReadInUse fails, more reads after it do not try it, up to a bound.
+// When it succeeds, all reads try it again.
 func TestReadsInVain(t *testing.T) {
 	dir := tempDir(t, os.TempDir())
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "f"), []byte("0123456789"), 0o644))
@@ -206,7 +208,7 @@ func TestReadsInVain(t *testing.T) {
 	}
 }
 
-// TestReadInUseRefused: with SubtreeCheck or CrossMounts no read is attempted this way.
+// TestReadInUseRefused: with SubtreeCheck or CrossMounts, ReadInUse refuses all reads.
 func TestReadInUseRefused(t *testing.T) {
 	for _, o := range []Options{{SubtreeCheck: true}, {CrossMounts: true}} {
 		if f := newFS(t, tempDir(t, os.TempDir()), o); f.quickReads {

@@ -1,4 +1,5 @@
-// osfs meets the contract of an FS, on the file systems here, with both kinds of handles.
+// An osfs meets the contract of an FS, on the file systems of this machine, with both kinds of
+// handles.
 
 package osfs
 
@@ -11,10 +12,10 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// me is the caller.
+// me is the user that makes the calls.
 var me = nfsserver.Self()
 
-// places are directories on different file systems.
+// places returns directories on different file systems.
 func places(t *testing.T) map[string]string {
 	p := map[string]string{"tmp": os.TempDir()}
 	if _, err := os.Stat("/dev/shm"); err == nil {
@@ -23,7 +24,7 @@ func places(t *testing.T) map[string]string {
 	return p
 }
 
-// tempDir returns a new directory on a file system of choice.
+// tempDir returns a new directory on the file system of base.
 func tempDir(t *testing.T, base string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "osfs-test-")

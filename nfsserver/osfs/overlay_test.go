@@ -1,4 +1,5 @@
-// Overlays: copies in the upper layer, directories made of several, layers apart.
+// Overlays: files copied to the upper layer, directories merged from several layers, and layers on
+// different file systems.
 
 package osfs
 
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachOverlay runs a test on those of the matrix; lower is their lower layer, which
+// eachOverlay runs a test on each overlay in the matrix. lower is the overlay's lower layer, which
 // may be changed before remount.
 func eachOverlay(t *testing.T, test func(t *testing.T, lower, dir string, remount func())) {
 	eachFS(t, func(t *testing.T, k *fsKind, dir string, remount func()) {
@@ -25,8 +26,8 @@ func eachOverlay(t *testing.T, test func(t *testing.T, lower, dir string, remoun
 	})
 }
 
-// TestCopyUp: a file of a lower layer keeps its handle when a change through the
-// server copies it up, also after eviction, and has no second one.
+// TestCopyUp: a change through the server copies a file from a lower layer to the upper one. The
+// file keeps its handle, also after eviction, and gets no second handle.
 func TestCopyUp(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
 		changes := map[string]func(f *FS, r nfsserver.Ref, name string) error{
@@ -52,7 +53,7 @@ func TestCopyUp(t *testing.T) {
 			r, before, err := f.Lookup(me, f.Root(), name)
 			must.Succeed(t, err)
 			if name == "move" || name == "rename" {
-				f.cache.closeAll() // nothing is open of it then
+				f.cache.closeAll() // so the file is not open during the change
 			}
 			must.Succeed(t, change(f, r, name))
 			if name == "move" {
@@ -76,9 +77,9 @@ func TestCopyUp(t *testing.T) {
 	})
 }
 
-// TestRemovedMergedDirectory: a directory in several layers keeps a link count when it is removed,
-// by the server, by others, or by a rename over it. Its handle is stale all the same, and so is a
-// creation in it.
+// TestRemovedMergedDirectory: a directory in several layers is removed: by the server, by others,
+// or by a rename over it. Its link count is not 0, but its handle is stale, and nothing can be
+// created in it.
 func TestRemovedMergedDirectory(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
 		const alive = "alive (deleted)" // the kernel's mark for a removed directory
@@ -90,7 +91,7 @@ func TestRemovedMergedDirectory(t *testing.T) {
 		f := newFS(t, dir, Options{})
 		refs := map[string]nfsserver.Ref{}
 		for _, name := range names {
-			write(t, "y", dir, name, "y") // in the upper layer, too
+			write(t, "y", dir, name, "y") // makes the directory in the upper layer too
 			d, a, err := f.Lookup(me, f.Root(), name)
 			must.Succeed(t, err)
 			if a.Nlink == 0 {
@@ -124,8 +125,8 @@ func TestRemovedMergedDirectory(t *testing.T) {
 	})
 }
 
-// TestMadeInRemovedDirectory: a removal of a directory since its last check shows at once when a
-// name is created in it.
+// TestMadeInRemovedDirectory: a directory was removed since its last check. Creating a name in it
+// shows the removal at once.
 func TestMadeInRemovedDirectory(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, lower, dir string, remount func()) {
 		write(t, "x", lower, "d", "x")
@@ -153,8 +154,8 @@ func TestMadeInRemovedDirectory(t *testing.T) {
 
 func third[A, B, C any](_ A, _ B, c C) C { return c }
 
-// TestLayersApart: an overlay without inode numbers of its own for directories is recognized, with
-// and without files.
+// TestLayersApart: if an overlay has no inode numbers of its own for directories, this is
+// recognized, with and without files in it.
 func TestLayersApart(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mkfs.ext4")
 	for _, k := range []struct {

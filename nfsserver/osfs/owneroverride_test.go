@@ -1,4 +1,4 @@
-// A server without privileges: files that it cannot open, and its results for them.
+// A server without privileges: files that it cannot open, and its results for these files.
 
 package osfs
 
@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plainUser is the user of tests without privileges.
+// plainUser is the number of the user in tests without privileges.
 const plainUser = 1000
 
-// asPlainUser runs the rest of the test in a process without privileges, with a
-// directory that belongs to it; prepare, which may be nil, fills that before. It
-// returns the directory in that process, and "" in the one that starts it. If this
-// process is not root it is the user itself, and prepare is not called.
+// asPlainUser runs the rest of the test in a process without privileges. That process gets a
+// directory that belongs to its user; prepare, if not nil, fills the directory before. asPlainUser
+// returns the directory in that process, and "" in the process that starts it. If this process is
+// not root, it runs the rest itself, and prepare is not called.
 func asPlainUser(t *testing.T, prepare func(dir string)) string {
 	t.Helper()
 	const name = "NFSRDMA_PLAIN_USER_DIR"
@@ -39,7 +39,7 @@ func asPlainUser(t *testing.T, prepare func(dir string)) string {
 		if prepare != nil {
 			prepare(dir)
 		}
-		bin := tempDir(t, os.TempDir()) // the user cannot reach the test binary
+		bin := tempDir(t, os.TempDir()) // for a copy, because the user cannot reach the test binary
 		must.Succeed(t, os.Chmod(bin, 0o755))
 		run(t, "cp", program, bin+"/test")
 		cmd.Path, cmd.Args[0] = bin+"/test", bin+"/test"
@@ -53,8 +53,8 @@ func asPlainUser(t *testing.T, prepare func(dir string)) string {
 	return ""
 }
 
-// TestOwnFilesWithoutPrivilege: the owner of a file with a mode that forbids it to the owner writes
-// and reads it, also once its descriptors are closed; the mode stays.
+// TestOwnFilesWithoutPrivilege: a file's owner reads and writes it although its mode forbids this
+// to the owner, also after its descriptors were closed. The mode does not change.
 func TestOwnFilesWithoutPrivilege(t *testing.T) {
 	dir := asPlainUser(t, nil)
 	if dir == "" {
@@ -70,7 +70,7 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 			if n, err := f.ReadAt(me, r, make([]byte, 7), 0); n != 7 || err != nil {
 				t.Errorf("mode %04o: read %d, %v", mode, n, err)
 			}
-			for f.cache.nodes.Load() > 0 { // until they are closed
+			for f.cache.nodes.Load() > 0 { // waits until the descriptors are closed
 				time.Sleep(10 * time.Millisecond)
 			}
 			if a, err := f.Getattr(r); err != nil || a.Mode != mode&^nfsserver.ModeSetuid {
@@ -85,7 +85,7 @@ func TestOwnFilesWithoutPrivilege(t *testing.T) {
 }
 
 // TestSyncOfWhatCannotBeOpened: a change of an object that the server cannot read reaches stable
-// storage, without an error; neither mode nor times change by that.
+// storage without an error. The sync changes neither mode nor times.
 func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	dir := asPlainUser(t, func(dir string) {
 		must.Succeed(t, os.Mkdir(filepath.Join(dir, "dropbox"), 0o700), os.Chmod(filepath.Join(dir, "dropbox"), 0o733))
@@ -99,7 +99,7 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	syncfs = func(fd int) error { synced++; return unix.Syncfs(fd) }
 	settle := func(what string, r nfsserver.Ref) {
 		t.Helper()
-		f.cache.closeAll() // nothing is open of it
+		f.cache.closeAll() // so r is not open
 		before, err := f.Getattr(r)
 		must.Succeed(t, err)
 		for _, dataOnly := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 		must.Succeed(t, f.Remove(me, f.Root(), "file"))
 	}
 	boxes := map[string]nfsserver.Ref{}
-	if d, _, err := f.Lookup(me, f.Root(), "dropbox"); err == nil { // it belongs to root
+	if d, _, err := f.Lookup(me, f.Root(), "dropbox"); err == nil { // made by prepare, for root
 		boxes["dropbox"] = d
 	}
 	for name, mode := range map[string]uint32{"0300": 0o300, "0333": 0o333} {
@@ -149,20 +149,21 @@ func TestSyncOfWhatCannotBeOpened(t *testing.T) {
 	settle("closed", closed)
 }
 
-// TestSyncWithoutDescriptors: a change made when the process could open no more files reaches
-// stable storage by its open ones.
+// TestSyncWithoutDescriptors: a change is made while the process cannot open files. It reaches
+// stable storage through files that are open.
 func TestSyncWithoutDescriptors(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{})
 	r := createFile(t, f, f.Root(), "f", "content")
 	f.cache.closeAll()
 	f.flush.done.Wait()
-	n, err := f.acquire(&r) // the only node, and in use: none can be closed for another
+	n, err := f.acquire(&r) // the only node is in use, so no node can be closed for another
 	must.Succeed(t, err)
 	defer f.cache.release(n)
 	var limit unix.Rlimit
 	must.Succeed(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
-	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max})) // no descriptors from 3 on
+	// no descriptor from 3 on can be opened
+	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}))
 	_, opens := f.reader(n)
 	err = f.Sync(r, false)
 	if opens != unix.EMFILE || err != nil {
@@ -170,7 +171,7 @@ func TestSyncWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestSetIDOfAnother: a WRITE to another user's file with set-id bits, and a change of its size,
+// TestSetIDOfAnother: another user's file has set-id bits. A WRITE, and a change of its size,
 // succeed as its mode allows, and clear the bits.
 func TestSetIDOfAnother(t *testing.T) {
 	modes := map[string]uint32{"user": 0o4666, "group": 0o2676, "both": 0o6776}
@@ -217,8 +218,9 @@ func TestSetIDOfAnother(t *testing.T) {
 	}
 }
 
-// TestUserNamespace: as root of a user namespace without other users, objects are made with any
-// owner in the request. Set-id bits, meant for that owner, are not set.
+// TestUserNamespace: the server is root of a user namespace without other users. Objects are made
+// whatever owner the request has. Set-id bits in the request are meant for that owner, and are not
+// set.
 func TestUserNamespace(t *testing.T) {
 	const name = "NFSRDMA_USER_NAMESPACE_DIR"
 	dir := os.Getenv(name)

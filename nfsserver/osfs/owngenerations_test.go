@@ -1,5 +1,5 @@
-// File systems without generations: the file of a handle after removals, on the server and below
-// it, and after changes by others.
+// File systems without generations: which file a handle has after removals, on the server and below
+// it, and after changes by other processes.
 
 package osfs
 
@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnumbered are file systems in user space over a directory of an ext4, which gives a free number
-// to the next file, with their mount commands. byPath: a number belongs to a path, not to the file
-// below.
+// unnumbered has file systems in user space, with their mount commands. They are over a directory
+// on ext4, which gives a free inode number to the next file. byPath means: a number belongs to a
+// path, not to the file below.
 var unnumbered = []struct {
 	name    string
 	command []string
@@ -35,8 +35,8 @@ var unnumbered = []struct {
 	{"sshfs", []string{"sshfs"}, true},
 }
 
-// eachUnnumbered runs a test on each file system, and on those by path only if byPath is set;
-// source is the directory below.
+// eachUnnumbered runs a test on each of these file systems, but on those with byPath only if byPath
+// is set. source is the directory below.
 func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, source string)) {
 	for _, u := range unnumbered {
 		if u.byPath && !byPath {
@@ -49,7 +49,8 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 			must.Succeed(t, os.Mkdir(source, 0o755), os.Mkdir(dir, 0o755))
 			onImage(32<<20, "", "mkfs.ext4", "-q", "-b", "4096")(t, scratch, source)
 			t.Cleanup(func() { unix.Unmount(source, unix.MNT_DETACH) })
-			must.Succeed(t, os.Chmod(source, 0o755)) // mkfs gives the root times of whole seconds
+			// chmod renews the times, because mkfs gives the root times of whole seconds
+			must.Succeed(t, os.Chmod(source, 0o755))
 			command := append(slices.Clone(u.command), source, dir)
 			if u.name == "sshfs" {
 				command = sshfs(t, scratch, source, dir)
@@ -57,20 +58,20 @@ func eachUnnumbered(t *testing.T, byPath bool, test func(t *testing.T, f *FS, so
 			run(t, command...)
 			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 			f := newFS(t, dir, Options{})
-			neverSweeps(f) // closeIdle does, and a wait for later times can take longer
+			neverSweeps(f) // closeIdle closes files instead, because laterTimes can take long
 			test(t, f, source)
 		})
 	}
 }
 
-// closeIdle closes all open files, as the sweeper does.
+// closeIdle closes all open files, as the sweeper does for idle files.
 func closeIdle(f *FS) {
 	f.cache.closeAll()
 	f.flush.done.Wait()
 }
 
-// laterTimes returns when the next file made in dir, which is below f, has later times than all
-// files there.
+// laterTimes waits until the next file made in dir, which is below f, has later times than all
+// files there now.
 func laterTimes(t *testing.T, f *FS, dir string) {
 	t.Helper()
 	delta := f.Info().TimeDelta.Sec*1e9 + int64(f.Info().TimeDelta.Nsec)
@@ -85,7 +86,7 @@ func laterTimes(t *testing.T, f *FS, dir string) {
 	}
 }
 
-// inode returns the number of a file.
+// inode returns a file's inode number.
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -98,7 +99,7 @@ func isStale(err error) bool {
 	return errors.Is(err, nfsserver.ErrStale) || errors.Is(err, syscall.ESTALE) || errors.Is(err, syscall.ENOENT)
 }
 
-// mustRead checks that r reads want.
+// mustRead checks that reading r returns want.
 func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
 	t.Helper()
 	b := make([]byte, 64)
@@ -108,14 +109,14 @@ func mustRead(t *testing.T, f *FS, r nfsserver.Ref, want, when string) {
 	}
 }
 
-// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another one, of any
-// name, gets its number. The handle of the first neither reads nor changes it, whether its file was
-// in use a moment ago or not.
+// TestNumberGivenToAnotherBelow: a file is removed below the file system, and another file, with
+// any name, gets its number. The first file's handle neither reads nor changes the other, whether
+// the first was in use a moment ago or not.
 func TestNumberGivenToAnotherBelow(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		used, rounds := 0, 12
 		if f.Info().TimeDelta.Sec > 0 {
-			rounds = 4 // each waits for a second
+			rounds = 4 // each round waits for a second
 		}
 		for i := range rounds {
 			name, idle := "other", i%2 == 0
@@ -153,7 +154,7 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 				t.Errorf("%s: the new file has %q", when, content)
 			}
 			closeIdle(f)
-			for range 2 { // names that the kernel caches for a second are stale at first
+			for range 2 { // a second time, because the kernel may cache names for a second
 				for {
 					n := 0
 					r, _, err := f.Lookup(me, f.Root(), name)
@@ -183,8 +184,8 @@ func TestNumberGivenToAnotherBelow(t *testing.T) {
 	})
 }
 
-// TestRemovedNumberIsServedAgain: a file made in place of a removed one is served, and the old
-// handle is stale.
+// TestRemovedNumberIsServedAgain: if a new file gets a removed file's number, the new file is
+// served, and the old handle is stale.
 func TestRemovedNumberIsServedAgain(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		numbers := map[uint64]bool{}
@@ -215,7 +216,7 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 			check("dir", d)
 			must.Succeed(t, f.Rmdir(me, f.Root(), "dir"))
 		}
-		for i := range 4 { // as editors save
+		for i := range 4 { // saves a file as editors do
 			r := createFile(t, f, f.Root(), "tmp", fmt.Sprint("save ", i))
 			closeIdle(f)
 			must.Succeed(t, f.Rename(me, f.Root(), "tmp", f.Root(), "saved"))
@@ -228,8 +229,9 @@ func TestRemovedNumberIsServedAgain(t *testing.T) {
 	})
 }
 
-// TestChangedByOthersStaysTheSame: a handle keeps its file after others have written, renamed,
-// linked or chmodded it. A handle of a directory keeps it after others have changed and listed it.
+// TestChangedByOthersStaysTheSame: a handle keeps its file after other processes have written,
+// renamed, linked or chmodded it. A directory's handle keeps the directory after others have
+// changed and listed it.
 func TestChangedByOthersStaysTheSame(t *testing.T) {
 	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
 		r := createFile(t, f, f.Root(), "log", "1")
@@ -271,7 +273,7 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 		closeIdle(f)
 		mustRead(t, f, r, "12", "with times that were set")
 
-		_, err = f.Getattr(r) // which the kernel caches for a second
+		_, err = f.Getattr(r) // the kernel caches these attributes for a second
 		must.Succeed(t, err)
 		laterTimes(t, f, source)
 		must.Succeed(t, os.WriteFile(path+".2", []byte("123"), 0o644))
@@ -291,8 +293,8 @@ func TestChangedByOthersStaysTheSame(t *testing.T) {
 }
 
 // TestPathOfAnOpenFileLeadsToAnother: while the server has a file open for reading, another process
-// renames it and makes a file at its path. A write by the handle does not change that file, unless
-// both have one number.
+// renames it and makes a file at its path. A write with the handle does not change the new file,
+// unless both have the same number.
 func TestPathOfAnOpenFileLeadsToAnother(t *testing.T) {
 	eachUnnumbered(t, false, func(t *testing.T, f *FS, source string) {
 		r := createFile(t, f, f.Root(), "f", "content")
@@ -309,8 +311,8 @@ func TestPathOfAnOpenFileLeadsToAnother(t *testing.T) {
 	})
 }
 
-// TestOtherNameIsFound: a file is found without a walk under the name that LINK has given it. It is
-// still found when the name of its handle is removed.
+// TestOtherNameIsFound: a file is found without a walk under a name that LINK has given it. It is
+// still found when the name for which its handle was made is removed.
 func TestOtherNameIsFound(t *testing.T) {
 	noWalk := func(f *FS) { f.index.walk.debt, f.index.walk.asOf = time.Hour, time.Now() }
 	check := func(t *testing.T, f *FS, dir string) {
@@ -334,7 +336,7 @@ func TestOtherNameIsFound(t *testing.T) {
 	eachUnnumbered(t, false, check)
 }
 
-// TestIdentitiesBounded: there are no more than the limit, and those in use stay.
+// TestIdentitiesBounded: the number of identities stays within the limit, and those in use stay.
 func TestIdentitiesBounded(t *testing.T) {
 	const most = 8
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
@@ -368,16 +370,16 @@ func TestIdentitiesBounded(t *testing.T) {
 }
 
 // TestIdentitiesModel: calls, and other processes below, make, write, rename, link and remove files
-// at random. A handle reads the content of its own file or is stale, and some are read to the end.
+// at random. A handle reads its own file's content or is stale, and some handles do read.
 func TestIdentitiesModel(t *testing.T) {
 	eachUnnumbered(t, true, func(t *testing.T, f *FS, source string) {
 		if f.Info().TimeDelta.Sec > 0 {
-			return // files of one path and one second count as one
+			return // files made at one path within a second count as one file
 		}
 		seed := uint64(time.Now().UnixNano())
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		names := map[string]int{}          // the file of each name
-		handles := map[int]nfsserver.Ref{} // of the files that calls have made
+		names := map[string]int{}          // the number of the file with each name
+		handles := map[int]nfsserver.Ref{} // handles of files made by calls
 		reads, made, content := 0, 0, func(i int) string { return fmt.Sprintf("file %d.", i) }
 		for step := range 100 {
 			name, to := fmt.Sprint("n", rnd.IntN(6)), fmt.Sprint("n", rnd.IntN(6))
@@ -385,7 +387,7 @@ func TestIdentitiesModel(t *testing.T) {
 			path, op := filepath.Join(source, name), rnd.IntN(8)
 			below := op >= 4
 			if below {
-				closeIdle(f) // open files are the server's
+				closeIdle(f) // other processes change only files that the server does not have open
 				laterTimes(t, f, source)
 			}
 			switch {
@@ -449,8 +451,8 @@ func TestIdentitiesModel(t *testing.T) {
 	})
 }
 
-// TestOtherNumberIsAnotherFile: a file that turns out to have another number, when cached
-// attributes are refreshed, is not the one with the recorded times, also if its times are the same.
+// TestOtherNumberIsAnotherFile: refreshing cached attributes shows another number. The file then is
+// not the one with the recorded times, even if its times are the same.
 func TestOtherNumberIsAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
@@ -462,7 +464,7 @@ func TestOtherNumberIsAnotherFile(t *testing.T) {
 	must.Succeed(t, fstat(fd, &now))
 	noted := identity{ctime: now.Ctim.Nano(), atime: now.Atim.Nano()}
 	for ino, want := range map[uint64]bool{now.Ino: true, now.Ino + 1: false} {
-		cached := unix.Stat_t{Ino: ino} // from before the noted times
+		cached := unix.Stat_t{Ino: ino} // attributes from before the recorded times
 		if got, err := f.isSame(fd, inodeKey{ino: ino}, noted, &cached); err != nil || got != want {
 			t.Errorf("got same file %t, %v of number %d for %d, want %t", got, err, now.Ino, ino, want)
 		}

@@ -1,4 +1,4 @@
-// Listings by two goroutines: the same as by one.
+// Listings by two goroutines have the same result as listings by one.
 
 package osfs
 
@@ -20,8 +20,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// manyFiles returns a directory in which each file is as long as its name's number says, with two
-// buffers of entries and more.
+// manyFiles returns a directory with more than two buffers of entries. Each file is as long as the
+// number in its name.
 func manyFiles(t *testing.T) (f *FS, count int) {
 	t.Helper()
 	for _, base := range places(t) {
@@ -39,8 +39,8 @@ func manyFiles(t *testing.T) (f *FS, count int) {
 	return nil, 0
 }
 
-// countedPage lists the root from a cookie on, n entries at most, and checks each against its name.
-// It returns the cookie to go on from.
+// countedPage lists up to n entries of the root from a cookie on, and checks each entry against its
+// name. It returns the cookie of the next page.
 func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, next uint64, eof bool) {
 	t.Helper()
 	next = cookie
@@ -66,8 +66,8 @@ func countedPage(t *testing.T, f *FS, cookie uint64, n int) (names []string, nex
 	return names, next, eof
 }
 
-// Several callers list a directory of many names at once, in pages of different lengths. All see
-// each name once, with its file's attributes, for any division of the work between lister and
+// Several callers list a directory with many names at once, in pages of different lengths. All get
+// each name once, with its file's attributes, however the work is divided between lister and
 // helper.
 func TestListingsTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
@@ -98,7 +98,7 @@ func TestListingsTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Helpers that started too late count, too: wait until they have released their lists.
+	// helpers that started too late are counted too, so wait until they have released their lists
 	for f.helpers.Load() != 0 {
 		runtime.Gosched()
 	}
@@ -107,12 +107,12 @@ func TestListingsTogether(t *testing.T) {
 	}
 }
 
-// The lister describes all parts that the helper has not begun, or all without a helper; the order
-// is the same.
+// The lister describes all parts that the helper has not begun, and without a helper all parts; the
+// order is the same.
 func TestListingAlone(t *testing.T) {
 	f, count := manyFiles(t)
 	with, _, _ := countedPage(t, f, 0, count+2)
-	f.helpers.Add(1 << 20) // no helper
+	f.helpers.Add(1 << 20) // as if all helpers were busy
 	defer f.helpers.Add(-1 << 20)
 	before := f.Mechanisms()["parallel_listing"]
 	alone, _, eof := countedPage(t, f, 0, count+2)
@@ -124,7 +124,7 @@ func TestListingAlone(t *testing.T) {
 	}
 }
 
-// The parts of a buffer contain all its entries, for any number of them. Bytes after the last entry
+// The parts of a buffer contain all its entries, however many there are. Bytes after the last entry
 // end the last part.
 func TestPartsOfABuffer(t *testing.T) {
 	entry := make([]byte, 24)
@@ -158,7 +158,7 @@ func TestPartsOfABuffer(t *testing.T) {
 	}
 }
 
-// The lister keeps its buffer and descriptor while the helper works, however long that takes. It
+// The lister keeps its buffer and descriptor while the helper works, however long this takes. It
 // does not wait for a helper that has not begun, and such a helper then does nothing.
 func TestSecondIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

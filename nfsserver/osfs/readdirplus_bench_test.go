@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkReadDirPlus lists directories with the attributes of each file. floor makes the system
-// calls alone, getdents64(2) and one stat an entry. The others are ReadDir: by one goroutine
-// (alone), with its helper (osfs), and with that in pages of 64 KiB (pages). Units are nanoseconds
-// an entry, of time and of processors.
+// BenchmarkReadDirPlus lists directories with the attributes of each file. "floor" makes only the
+// system calls: getdents64(2), and one stat for each entry. The others call ReadDir: "alone" with
+// one goroutine, "osfs" also with its helper, and "pages" in pages of 64 KiB. Units are nanoseconds
+// for each entry, by the clock and of processor time.
 func BenchmarkReadDirPlus(b *testing.B) {
 	for _, count := range []int{1000, 10000} {
 		dir := b.TempDir()
@@ -68,7 +68,8 @@ func BenchmarkReadDirPlus(b *testing.B) {
 	}
 }
 
-// pagedListing lists the root in pages of 280 entries, as fit in 64 KiB, and counts its entries.
+// pagedListing lists the root in pages of 280 entries, which fit in 64 KiB, and returns the number
+// of entries.
 func pagedListing(b *testing.B, f *FS) (n int) {
 	var next uint64
 	for eof := false; !eof; {
@@ -90,7 +91,7 @@ func pagedListing(b *testing.B, f *FS) (n int) {
 	return n
 }
 
-// cpuTime returns the processor time of this process, in nanoseconds.
+// cpuTime returns this process's processor time, in nanoseconds.
 func cpuTime(b *testing.B) int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -99,7 +100,8 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// floorListing makes the system calls of a listing with attributes, and counts its entries.
+// floorListing makes the system calls of a listing with attributes, and returns the number of
+// entries.
 func floorListing(b *testing.B, f *FS) (n int) {
 	fd, err := unix.Openat(f.tree.root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Refs over restarts and after changes by others, and open descriptors.
+// Refs after restarts and changes by others, and open descriptors.
 
 package osfs
 
@@ -50,7 +50,7 @@ func TestRestart(t *testing.T) {
 					t.Errorf("Lookup after a restart: another Ref, or %v", err)
 				}
 				mustStale(t, g, gone, "a file removed meanwhile")
-				// The same number may come again, for another file.
+				// another file may get the same inode number
 				for i := range 200 {
 					must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("new", i)), nil, 0o600))
 				}
@@ -60,8 +60,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRemovedBehindOurBack: an open file that another process removes is stale all the same, and
-// closed.
+// TestRemovedBehindOurBack: if another process removes an open file, the file's handle is stale and
+// the file is closed.
 func TestRemovedBehindOurBack(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
@@ -76,8 +76,8 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	})
 }
 
-// openFDs returns how many descriptors the process has, without pipes: those of splices are closed
-// half a second after they were used, which may be while another test runs.
+// openFDs returns how many descriptors the process has, except pipes. Pipes used by splice are
+// closed half a second later, perhaps during another test.
 func openFDs(t *testing.T) (count int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -90,7 +90,7 @@ func openFDs(t *testing.T) (count int) {
 	return count
 }
 
-// TestDescriptors: the cache keeps to its limit, and Close closes all descriptors.
+// TestDescriptors: the cache stays within its limit, and Close closes all descriptors.
 func TestDescriptors(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
@@ -116,7 +116,8 @@ func TestDescriptors(t *testing.T) {
 			t.Errorf("%d descriptors with a limit of 32 files", n)
 		}
 		must.Succeed(t, f.Close())
-		if n := openFDs(t); n > before { // fewer: files of earlier tests are closed meanwhile
+		// there may be fewer, because files of earlier tests are closed meanwhile
+		if n := openFDs(t); n > before {
 			t.Errorf("%d descriptors after Close, %d before New", n, before)
 		}
 	})

@@ -1,4 +1,4 @@
-// Files moved out of an export, with and without the subtree check.
+// Files that are moved out of an export, with and without the subtree check.
 
 package osfs
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// forgetAll makes the next use of each handle open its file again.
+// forgetAll makes each handle open its file again at its next use.
 func (f *FS) forgetAll() {
 	for range checkTicks {
 		f.cache.tick.Add(1)
@@ -21,8 +21,8 @@ func (f *FS) forgetAll() {
 	f.cache.closeAll()
 }
 
-// TestMovedOut: handles of files moved out of an export, of files in a moved directory, and of a
-// file that has another name inside.
+// TestMovedOut: handles of files moved out of an export, of files in a directory moved out, and of
+// a file that has another name inside.
 func TestMovedOut(t *testing.T) {
 	for _, check := range []bool{false, true} {
 		for _, evict := range []bool{false, true} {
@@ -68,7 +68,7 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 	outside := map[string]bool{"d": true, "d/file": true, "d/sub": true, "d/sub/file": true, "alone": true}
 	for name, r := range refs {
 		_, err := f.Getattr(r)
-		byPath := o.noKernelHandles && evict // nothing outside is found again
+		byPath := o.noKernelHandles && evict // a walk finds nothing outside
 		switch {
 		case outside[name] && (check || byPath) && !errors.Is(err, nfsserver.ErrStale):
 			t.Errorf("%s, moved out: %v, want stale", name, err)
@@ -76,7 +76,7 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Back inside, the handles are good again.
+	// the handles are valid again once the files are back inside
 	must.Succeed(t, os.Rename(filepath.Join(top, "d"), filepath.Join(dir, "back")))
 	for _, name := range []string{"d", "d/file", "d/sub/file"} {
 		if _, err := f.Getattr(refs[name]); err != nil {
@@ -85,7 +85,7 @@ func testMovedOut(t *testing.T, o Options, check, evict bool) {
 	}
 }
 
-// BenchmarkConfine is the cost of one check, which each object in use has about once a second.
+// BenchmarkConfine measures one subtree check, which each object in use has about once a second.
 func BenchmarkConfine(b *testing.B) {
 	for _, depth := range []int{1, 8} {
 		for _, kind := range []string{"file", "dir"} {
@@ -118,7 +118,7 @@ func BenchmarkConfine(b *testing.B) {
 	}
 }
 
-// BenchmarkGetattr is the steady state, with and without the check.
+// BenchmarkGetattr measures GETATTR in the steady state, with and without the subtree check.
 func BenchmarkGetattr(b *testing.B) {
 	for _, check := range []bool{false, true} {
 		b.Run(fmt.Sprintf("check=%v", check), func(b *testing.B) {

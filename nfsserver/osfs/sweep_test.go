@@ -1,4 +1,4 @@
-// Open descriptors, and the time until they are closed.
+// Open descriptors, and when they are closed.
 
 package osfs
 
@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idleTime is the time until everything unused is closed.
+// idleTime is the time after which all unused files are closed.
 const idleTime = time.Second
 
-// neverSweeps stops f's sweeper, so that idle files stay open on a slow machine, too.
+// neverSweeps stops f's sweeper, so idle files stay open, even on a slow machine.
 func neverSweeps(f *FS) {
 	f.sweep.stop()
 	f.sweep.init()
 }
 
-// createFile makes a file with content, as a client does, and returns its Ref.
+// createFile makes a file with content, as a client would, and returns its Ref.
 func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nfsserver.Ref {
 	t.Helper()
 	r, _, err := f.Create(me, dir, name, &nfsserver.SetAttr{Mask: nfsserver.SetMode, Mode: 0o755})
@@ -36,7 +36,7 @@ func createFile(t *testing.T, f *FS, dir nfsserver.Ref, name, content string) nf
 	return r
 }
 
-// writersOf returns how many descriptors of this process are open for writing on the file at path.
+// writersOf returns how many descriptors in this process are open for writing on the file at path.
 func writersOf(t *testing.T, path string) (count int) {
 	t.Helper()
 	var want, st unix.Stat_t
@@ -56,8 +56,8 @@ func writersOf(t *testing.T, path string) (count int) {
 	return count
 }
 
-// TestNothingUnusedStaysOpen: a second after any call no descriptor is open except the root's, and
-// no timer runs.
+// TestNothingUnusedStaysOpen: a second after any call, only the root's descriptor is open, and no
+// timer runs.
 func TestNothingUnusedStaysOpen(t *testing.T) {
 	bothKinds(t, func(t *testing.T, o Options) {
 		dir := t.TempDir()
@@ -93,8 +93,8 @@ func TestNothingUnusedStaysOpen(t *testing.T) {
 	})
 }
 
-// TestWriteDescriptorCloses: a file that is constantly read, but no longer written, is closed for
-// writing; after a Sync even sooner.
+// TestWriteDescriptorCloses: a file that is still read, but no longer written, is closed for
+// writing, and sooner after a Sync.
 func TestWriteDescriptorCloses(t *testing.T) {
 	for name, synced := range map[string]bool{"written": false, "synced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -127,12 +127,12 @@ func TestWriteDescriptorCloses(t *testing.T) {
 	}
 }
 
-// TestWriteDescriptorClosesInUse: the same, while at each moment some call uses the file.
+// TestWriteDescriptorClosesInUse: the same happens if some call uses the file at each moment.
 func TestWriteDescriptorClosesInUse(t *testing.T) {
 	dir := t.TempDir()
 	f := newFS(t, dir, Options{})
 	r := createFile(t, f, f.Root(), "prog", "content")
-	user := f.cache.get(&r) // a call that goes on and on
+	user := f.cache.get(&r) // stands for a call that does not end
 	for range idleTicks + 1 {
 		f.sweepOnce()
 	}
@@ -153,7 +153,7 @@ func TestWriteDescriptorClosesInUse(t *testing.T) {
 }
 
 // TestIdleFileKeepsItsError: a write-back error of unsynced data survives the close of its
-// descriptor: the next Sync returns it, once.
+// descriptor: the next Sync returns the error, once.
 func TestIdleFileKeepsItsError(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -178,7 +178,7 @@ func TestIdleFileKeepsItsError(t *testing.T) {
 	})
 }
 
-// TestFlushHasAnEnd: idle files beyond the queue's bound lose no data.
+// TestFlushHasAnEnd: the flush queue is bounded, and idle files beyond its bound lose no data.
 func TestFlushHasAnEnd(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -205,8 +205,8 @@ func TestFlushHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestRemovedFileIsNotSynced: data of a removed file is not written to the disk before its space is
-// free.
+// TestRemovedFileIsNotSynced: a removed file's data is not written to the disk before its space is
+// freed.
 func TestRemovedFileIsNotSynced(t *testing.T) {
 	real := flushData
 	t.Cleanup(func() { flushData = real })
@@ -221,8 +221,8 @@ func TestRemovedFileIsNotSynced(t *testing.T) {
 	}
 }
 
-// TestRemovedFileIsClosed: an open file is closed when its last name is removed, so that its space
-// is freed, also if the removal finds the file by its cached generation.
+// TestRemovedFileIsClosed: when the last name of an open file is removed, the file is closed, so
+// its space is freed. This also holds if the removal finds the file by its cached generation.
 func TestRemovedFileIsClosed(t *testing.T) {
 	for what, remove := range map[string]func(f *FS) error{
 		"remove":      func(f *FS) error { return f.Remove(me, f.Root(), "file") },
@@ -233,7 +233,8 @@ func TestRemovedFileIsClosed(t *testing.T) {
 		ref := createFile(t, f, f.Root(), "file", "content")
 		a, err := f.Getattr(ref)
 		must.Succeed(t, err)
-		for n := 0; f.byName && !f.gens.Has(a.Fileid) && n < 1000; n++ { // its ctime must be past
+		// a generation is cached only once the ctime is in the past
+		for n := 0; f.byName && !f.gens.Has(a.Fileid) && n < 1000; n++ {
 			time.Sleep(10 * time.Millisecond)
 			_, _, err := f.Lookup(me, f.Root(), "file")
 			must.Succeed(t, err)
@@ -247,8 +248,8 @@ func TestRemovedFileIsClosed(t *testing.T) {
 	}
 }
 
-// TestOneBudget: two FSs together keep to the limit, and one that starts while
-// the other has used it all up works.
+// TestOneBudget: two FSs together stay within the limit. An FS that starts while another has used
+// it up works.
 func TestOneBudget(t *testing.T) {
 	a, b := newFS(t, t.TempDir(), Options{}), newFS(t, t.TempDir(), Options{})
 	neverSweeps(a)
@@ -274,7 +275,7 @@ func TestOneBudget(t *testing.T) {
 }
 
 // TestOutOfDescriptors: when the process has no descriptor left, idle files are closed and the call
-// goes on.
+// succeeds.
 func TestOutOfDescriptors(t *testing.T) {
 	f := newFS(t, t.TempDir(), Options{CacheFiles: 4096})
 	other := newFS(t, t.TempDir(), Options{CacheFiles: 4096})
@@ -289,7 +290,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	taken, err := os.ReadDir("/proc/self/fd")
 	must.Succeed(t, err)
 	full := old
-	full.Cur = uint64(len(taken)) // all of them: the next is refused
+	full.Cur = uint64(len(taken)) // all numbers are in use, so the next descriptor is refused
 	must.Succeed(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &full))
 	b := make([]byte, 10)
 	n, err := f.ReadAt(me, r, b, 0)

@@ -1,4 +1,4 @@
-// Sync really asks the kernel.
+// Sync really calls the kernel.
 
 package osfs
 

@@ -1,4 +1,4 @@
-// How much one system call writes.
+// How many bytes one system call writes.
 
 package osfs
 
@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/machine"
 )
 
-// On a local file system one call writes a piece. It writes everything if each call waits for the
-// disk, or if the file system may be on a network.
+// On a local file system one call writes a piece. If each call waits for the disk, or the file
+// system may be on a network, one call writes everything.
 func TestMostAtOnce(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root", "mount")
 	for options, want := range map[string]int{"rw": writePiece, "sync": math.MaxInt} {

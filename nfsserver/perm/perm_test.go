@@ -1,4 +1,4 @@
-// Permissions by ACL, case by case of acl(5).
+// Permissions from ACLs, case by case as in acl(5).
 
 package perm_test
 
@@ -12,13 +12,13 @@ import (
 	"github.com/nfsrdma/nfsrdma/posixacl"
 )
 
-// object belongs to user 1 and group 10. Its mode is that of the ACL, the mask in the place of the
-// group.
+// object returns an Object that belongs to user 1 and group 10. Its mode is that of the ACL, with
+// the mask in the group's place.
 func object(mode uint32, acl posixacl.ACL) perm.Object {
 	return perm.Object{Attr: &nfsserver.Attr{Type: nfsserver.TypeReg, UID: 1, GID: 10, Mode: mode}, ACL: acl}
 }
 
-// may returns all of the permissions that a user has.
+// may returns all permissions that a user has.
 func may(o perm.Object, c nfsserver.Cred) (have uint32) {
 	for bit := uint32(1); bit <= nfsserver.MayRead; bit <<= 1 {
 		if o.May(&c, bit) {
@@ -63,7 +63,7 @@ func TestACL(t *testing.T) {
 			t.Errorf("%s: %o, want %o", c.what, got, c.want)
 		}
 	}
-	// Two groups that give a permission each do not give both at once (acl(5), step 3).
+	// If two groups give one permission each, they do not give both together (acl(5), step 3).
 	both := user(9, 10, 20)
 	if o.May(&both, nfsserver.MayRead|nfsserver.MayWrite) {
 		t.Error("read and write at once, of which no one entry gives both")
@@ -91,7 +91,8 @@ func TestMode(t *testing.T) {
 	if !perm.Owns(&owner, o.Attr) || perm.Owns(&other, o.Attr) {
 		t.Error("an owner is its own")
 	}
-	for c, want := range map[*nfsserver.Cred]bool{&owner: true, &other: false} { // RFC 1813 §4.4
+	// the owner may always read (RFC 1813 §4.4)
+	for c, want := range map[*nfsserver.Cred]bool{&owner: true, &other: false} {
 		if got := o.MayRead(c); got != want {
 			t.Errorf("user %d, mode 0: MayRead: got %v, want %v", c.UID, got, want)
 		}

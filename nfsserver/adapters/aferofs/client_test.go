@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// kindOfError returns the error that callers compare with.
+// kindOfError returns the error with which callers compare err.
 func kindOfError(err error) string {
 	for _, kind := range []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission} {
 		if errors.Is(err, kind) {
@@ -33,7 +33,8 @@ func kindOfError(err error) string {
 	return ""
 }
 
-// step makes one random change to a file system, the same for each with the same numbers.
+// step makes one random change to a file system, with the same random numbers it makes the same
+// change.
 func step(f afero.Fs, rnd *rand.Rand) (what string, err error) {
 	name := func() string { return fmt.Sprintf("/d%d/f%d", rnd.Intn(3), rnd.Intn(4)) }
 	dir := fmt.Sprintf("/d%d", rnd.Intn(3))
@@ -44,7 +45,7 @@ func step(f afero.Fs, rnd *rand.Rand) (what string, err error) {
 		data := make([]byte, rnd.Intn(3000))
 		rnd.Read(data)
 		if ok, err := afero.DirExists(f, a[:3]); err != nil || !ok {
-			return "write " + a, err // MemMapFs would make the directory
+			return "write " + a, err // because MemMapFs would make the missing directory
 		}
 		return "write " + a, afero.WriteFile(f, a, data, 0o644)
 	case 2:
@@ -62,7 +63,7 @@ func step(f afero.Fs, rnd *rand.Rand) (what string, err error) {
 	return "append " + dir, appendTo(f, name(), rnd)
 }
 
-// appendTo writes over and behind the end of a file, and cuts it.
+// appendTo writes over the end of a file, and then truncates or extends it.
 func appendTo(f afero.Fs, name string, rnd *rand.Rand) error {
 	file, err := f.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -78,7 +79,7 @@ func appendTo(f afero.Fs, name string, rnd *rand.Rand) error {
 	return errors.Join(err, file.Close())
 }
 
-// content describes a file system.
+// content returns the names and contents in a file system as text.
 func content(t *testing.T, f afero.Fs) (all string) {
 	t.Helper()
 	must.Succeed(t, afero.Walk(f, "/", func(path string, info fs.FileInfo, err error) error {
@@ -105,7 +106,7 @@ func TestAferoOverTheWire(t *testing.T) {
 				t.Fatalf("%s: got %v, want %v", what, got, wanted)
 			}
 			if wanted != nil {
-				continue // a change by a step that fails shows after the next one
+				continue // if a failed step has changed something, the next comparison shows it
 			}
 			if got, want := content(t, f), content(t, model); got != want {
 				t.Fatalf("after %s: got\n%swant\n%s", what, got, want)

@@ -46,7 +46,7 @@ func TestStateDirectory(t *testing.T) {
 	must.Succeed(t, err)
 	file, _, err := tree.Create(me, dir, "file", mode)
 	must.Succeed(t, err)
-	atime := nfsserver.Time{Sec: 1e9, Nsec: 5} // afero keeps no time of access
+	atime := nfsserver.Time{Sec: 1e9, Nsec: 5} // afero does not keep access times
 	must.Succeed(t, tree.Setattr(me, file, &nfsserver.SetAttr{Mask: nfsserver.SetAtime, Atime: atime}),
 		tree.Rename(me, tree.Root(), "dir", tree.Root(), "renamed"), tree.Sync(file, false), tree.Close())
 
@@ -64,8 +64,8 @@ func TestStateDirectory(t *testing.T) {
 	must.Succeed(t, tree.Close())
 }
 
-// TestChangesByOthers: an object removed or replaced by another program has a stale handle, and its
-// successor another one.
+// TestChangesByOthers: if another program removes or replaces an object, the object's handle is
+// stale, and its successor has another handle.
 func TestChangesByOthers(t *testing.T) {
 	fsys, me := afero.NewMemMapFs(), nfsserver.Self()
 	tree := newTree(t, fsys, adapters.Options{})

@@ -1,4 +1,5 @@
-// The test suite of go-billy over the wire: an adapter's server, our client, and the adapter back.
+// The test suite of go-billy over the wire: an adapter serves its own file system, and our client's
+// adapter uses it.
 
 package billyv5_test
 
@@ -32,8 +33,8 @@ func (s *wireSuite) SetUpTest(*check.C) {
 	s.FilesystemSuite = suite.NewFilesystemSuite(billyv5.FromClient(s.t.Context(), dir))
 }
 
-// TestTempFileMany and TestTempFileManyWithUtil take the place of go-billy's, which make 1,024
-// files each.
+// TestTempFileMany and TestTempFileManyWithUtil replace go-billy's tests, which make 1,024 files
+// each.
 func (s *wireSuite) TestTempFileMany(c *check.C) {
 	for range 100 {
 		f, err := s.FS.TempFile("", "test-many")
@@ -47,8 +48,8 @@ func (s *wireSuite) TestTempFileMany(c *check.C) {
 
 func (s *wireSuite) TestTempFileManyWithUtil(c *check.C) { s.TestTempFileMany(c) }
 
-// TestReadDirNested takes the place of go-billy's, which has 100 nested directories: it resolves
-// each path component by component, so that takes seconds.
+// TestReadDirNested replaces go-billy's test, which has 100 nested directories. The adapter
+// resolves each path component by component, so that test takes seconds.
 func (s *wireSuite) TestReadDirNested(c *check.C) {
 	path := ""
 	for i := range 10 {

@@ -1,4 +1,4 @@
-// The test suite of go-billy 5, over the wire, for version 6: that has no suite to import.
+// The test suite of go-billy 5 over the wire, for version 6, whose suite cannot be imported.
 
 package billyv6_test
 
@@ -19,18 +19,18 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/adapters/internal/wire"
 )
 
-// An older is a file system of version 6 as one of version 5.
+// An older presents a file system of version 6 as one of version 5.
 type older struct{ billy.Filesystem }
 
-// An olderFile has locks, which version 6 need not have.
+// An olderFile has methods for locks, which files of version 6 need not have.
 type olderFile struct{ billy.File }
 
 func (olderFile) Lock() error   { return nil }
 func (olderFile) Unlock() error { return nil }
 
-// olderError returns the error that go-billy's tests compare with.
+// olderError returns the error with which go-billy's tests compare err.
 func olderError(err error) error {
-	if err == billy.ErrCrossedBoundary { // the tests compare, too
+	if err == billy.ErrCrossedBoundary { // the tests compare with version 5's error
 		return v5.ErrCrossedBoundary
 	}
 	return err
@@ -93,7 +93,7 @@ func (s *wireSuite) SetUpTest(*check.C) {
 	s.FilesystemSuite = suite.NewFilesystemSuite(older{billyv6.FromClient(s.t.Context(), dir)})
 }
 
-// These take the place of tests with 1,024 files and 100 nested directories.
+// Empty tests replace go-billy's tests with 1,024 files and with 100 nested directories.
 func (s *wireSuite) TestTempFileMany(*check.C)         {}
 func (s *wireSuite) TestTempFileManyWithUtil(*check.C) {}
 func (s *wireSuite) TestReadDirNested(*check.C)        {}

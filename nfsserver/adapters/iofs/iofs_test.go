@@ -91,7 +91,8 @@ func TestTreesOverTheWire(t *testing.T) {
 	}
 }
 
-// TestStreams: parts of a compressed file are right in any order, from many readers.
+// TestStreams: parts of a compressed file are right, whatever the order and however many readers
+// there are.
 func TestStreams(t *testing.T) {
 	large := make([]byte, 12<<20+7)
 	rand.New(rand.NewSource(1)).Read(large[:1<<20])
@@ -124,7 +125,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestHandlesSurviveRestarts: an FS with room for few objects knows the Refs of an earlier process.
+// TestHandlesSurviveRestarts: an FS with room for only a few objects knows the Refs given by an
+// earlier process.
 func TestHandlesSurviveRestarts(t *testing.T) {
 	m, me := manyFiles(), nfsserver.Self()
 	first, second := newTree(t, m, adapters.Options{}), newTree(t, m, adapters.Options{MaxObjects: 20})

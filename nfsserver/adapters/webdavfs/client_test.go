@@ -1,4 +1,5 @@
-// WebDAV over the wire, checked by litmus: a handler on an export of a WebDAV file system.
+// WebDAV over the wire, checked by litmus: a WebDAV handler on an export that serves a WebDAV file
+// system.
 
 package webdavfs_test
 
@@ -25,7 +26,7 @@ func TestLitmusOverTheWire(t *testing.T) {
 	server := httptest.NewServer(&webdav.Handler{FileSystem: webdavfs.FromClient(export), LockSystem: webdav.NewMemLS()})
 	defer server.Close()
 	cmd := exec.CommandContext(t.Context(), litmus, server.URL+"/")
-	// The others test locks and properties, which are the handler's own.
+	// Litmus's other tests check locks and properties, which belong to the handler.
 	cmd.Env = append(cmd.Environ(), "TESTS=basic copymove http")
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sharedBy returns the shared memory of System V that a process has made.
+// sharedBy returns the System V shared memory that a process has made.
 func sharedBy(t *testing.T, pid int) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/sysvipc/shm")
@@ -24,8 +24,8 @@ func sharedBy(t *testing.T, pid int) (list []string) {
 	return list
 }
 
-// TestPostgresLeavesNoSharedMemory: none remains of a cluster running at the end of the test, or of
-// one killed and started again.
+// TestPostgresLeavesNoSharedMemory: no shared memory remains of a cluster that runs when the test
+// ends, or that was killed and started again.
 func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 	var pids []int
 	t.Run("cluster", func(t *testing.T) {

@@ -1,4 +1,4 @@
-// The requests that pass the proxy.
+// The requests that the proxy passes on.
 
 package juicefstest
 
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestProxyPassesWholeRequests: if the sender of an upload leaves before its end, nothing reaches
-// the service. If it leaves later, all bytes do.
+// TestProxyPassesWholeRequests: if an upload's sender leaves before it has sent everything, nothing
+// reaches the service. If the sender leaves later, all bytes do.
 func TestProxyPassesWholeRequests(t *testing.T) {
 	const size = 1 << 20
 	came := make(chan string, 10)
@@ -24,7 +24,8 @@ func TestProxyPassesWholeRequests(t *testing.T) {
 	}))
 	defer service.Close()
 	p := newProxy(t, strings.TrimPrefix(service.URL, "http://"))
-	// put sends a part of an upload and goes; with await when there is an answer.
+	// put sends a part of an upload and closes the connection. With await it first waits for an
+	// answer.
 	put := func(name string, part int, await bool) {
 		t.Helper()
 		c, err := net.Dial("tcp", p.Addr)

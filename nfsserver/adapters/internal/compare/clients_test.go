@@ -21,10 +21,11 @@ func BenchmarkClients(b *testing.B) {
 	run(b, "osfs", [2]contender{byGoNFSClient(b, addr), byClient(b, "nfsclient", dial(b, addr, "/tree"))})
 }
 
-// mapperHost is the server's host for go-nfs-client, which asks a port mapper at port 111 there.
+// mapperHost is the server's host for go-nfs-client, which queries a port mapper at port 111 on
+// that host.
 const mapperHost = "127.0.0.1"
 
-// byGoNFSClient does the workloads with go-nfs-client.
+// byGoNFSClient returns the workloads done with go-nfs-client.
 func byGoNFSClient(b *testing.B, addr string) contender {
 	target := mountGoNFS(b, addr)
 	data := make([]byte, fileSize)
@@ -33,7 +34,7 @@ func byGoNFSClient(b *testing.B, addr string) contender {
 		list: func() time.Duration {
 			return timed(b, func() error {
 				entries, err := target.ReadDirPlus("/many")
-				if err == nil && len(entries) != listed+2 { // with . and ..
+				if err == nil && len(entries) != listed+2 { // "." and ".." count too
 					err = fmt.Errorf("%d entries, want %d", len(entries), listed+2)
 				}
 				return err
@@ -59,14 +60,14 @@ func byGoNFSClient(b *testing.B, addr string) contender {
 					return err
 				}
 				defer file.Close()
-				// Its READs are as large as the buffer: io.Copy alone would use 32 KiB.
+				// go-nfs-client's READs are as large as the buffer; io.Copy alone would use 32 KiB.
 				return complete(io.CopyBuffer(writerOnly{io.Discard}, file, make([]byte, streamBlock)))
 			})
 		},
 	}
 }
 
-// writerOnly hides ReadFrom, which would use a buffer of its own.
+// A writerOnly hides ReadFrom, which would use a buffer of its own.
 type writerOnly struct{ io.Writer }
 
 // installGoNFS creates, writes, closes and stats one file.

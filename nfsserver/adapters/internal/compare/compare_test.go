@@ -1,4 +1,4 @@
-// Other libraries and this project in turns, with the same trees and the same workloads.
+// Other libraries and this project take turns with the same trees and the same workloads.
 
 // Package compare has benchmarks against go-nfs and go-nfs-client. docs/migrate.md has the figures.
 //
@@ -23,15 +23,16 @@ const (
 	rounds      = 5
 )
 
-// A contender does the workloads over the wire. Each returns the time of what it measures.
+// A contender does the workloads over the wire. Each function returns the time that its workload
+// takes.
 type contender struct {
 	name    string
-	list    func() time.Duration // the directory /many
+	list    func() time.Duration // lists the directory /many
 	install func() time.Duration // creates, writes, closes and stats files
-	read    func() time.Duration // the file /stream, from start to end
+	read    func() time.Duration // reads the file /stream from start to end
 }
 
-// run lets two contenders do each workload in turns, and reports the medians and the range.
+// run makes two contenders take turns with each workload, and reports the medians and the range.
 func run(b *testing.B, setting string, both [2]contender) {
 	for _, w := range []struct {
 		name string
@@ -59,7 +60,7 @@ func run(b *testing.B, setting string, both [2]contender) {
 	}
 }
 
-// timed runs do and returns its time.
+// timed runs do and returns how long it takes.
 func timed(b *testing.B, do func() error) time.Duration {
 	begin := time.Now()
 	if err := do(); err != nil {
@@ -68,7 +69,8 @@ func timed(b *testing.B, do func() error) time.Duration {
 	return time.Since(begin)
 }
 
-// eachFile calls do with the path of each file of an installation, after mkdir of its directory.
+// eachFile calls mkdir for each directory of an installation, and then do with the path of each
+// file in it.
 func eachFile(top string, mkdir, do func(path string) error) error {
 	if err := mkdir(top); err != nil {
 		return err

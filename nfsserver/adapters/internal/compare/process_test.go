@@ -1,4 +1,4 @@
-// The servers, each in a process of its own: this program, started again.
+// The servers, each in a separate process: this program, started again.
 
 package compare
 
@@ -26,15 +26,15 @@ import (
 	ourosfs "github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// serverEnv has the words for a process that serves: the server, the tree, a directory for it, and
-// the number of handles.
+// serverEnv has the arguments of a process that serves: the server, the tree, a directory for the
+// tree, and the number of handles.
 const serverEnv = "NFSRDMA_COMPARE"
 
-// The servers.
+// Values for the server.
 const (
 	goNFS   = "go-nfs"
-	ours    = "nfsserver" // over a tree of go-billy
-	oursOwn = "osfs"      // over this project's osfs
+	ours    = "nfsserver" // this project's, over a tree of go-billy
+	oursOwn = "osfs"      // this project's, over osfs
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// process starts a server with a tree of its own, and returns its address.
+// process starts a server with a tree of its own in a separate process, and returns its address.
 func process(b *testing.B, server, tree string, handles int) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,7 +61,7 @@ func process(b *testing.B, server, tree string, handles int) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	stop, err := cmd.StdinPipe() // its end ends the server
+	stop, err := cmd.StdinPipe() // closing it ends the server
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func process(b *testing.B, server, tree string, handles int) string {
 	return strings.TrimSpace(addr)
 }
 
-// serveWords makes a tree, serves it until the end of the input, and prints the address.
+// serveWords makes a tree, prints the address, and serves the tree until its input ends.
 func serveWords(words []string) error {
 	server, dir, handles := words[0], words[2], 0
 	if _, err := fmt.Sscan(words[3], &handles); err != nil {
@@ -115,11 +115,11 @@ func serveWords(words []string) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	os.Stdin.Read(make([]byte, 1)) // until the end of the input
+	os.Stdin.Read(make([]byte, 1)) // blocks until the input ends
 	return nil
 }
 
-// serve serves a tree by this project as /tree.
+// serve serves a tree as /tree with this project's server.
 func serve(l net.Listener, tree nfsserver.FS) error {
 	self := nfsserver.Self()
 	server, err := nfsserver.New(nfsserver.Options{
@@ -134,7 +134,7 @@ func serve(l net.Listener, tree nfsserver.FS) error {
 	return err
 }
 
-// fill makes the directory to list and the file to read.
+// fill makes the directory to list, and the file to read.
 func fill(tree billy.Filesystem) error {
 	for i := range listed {
 		if err := write(tree, fmt.Sprintf("many/entry%05d", i), 1); err != nil {
@@ -144,7 +144,7 @@ func fill(tree billy.Filesystem) error {
 	return write(tree, "stream", streamSize)
 }
 
-// write makes a file of size bytes.
+// write makes a file with size bytes.
 func write(tree billy.Filesystem, name string, size int) error {
 	f, err := tree.Create(name)
 	if err != nil {
@@ -160,7 +160,8 @@ func write(tree billy.Filesystem, name string, size int) error {
 	return err
 }
 
-// A changeable tree lets go-nfs set modes, which CREATE needs. It keeps no owners and times.
+// A changeable is a tree in which go-nfs can set modes, which its CREATE needs. It keeps no owners
+// and times.
 type changeable struct{ billy.Filesystem }
 
 func (c *changeable) Chmod(name string, mode fs.FileMode) error {

@@ -1,4 +1,4 @@
-// The server of go-nfs and this project's, over trees of go-billy, with this project's client.
+// go-nfs's server and this project's, over trees of go-billy, with this project's client.
 
 package compare
 
@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsclient"
 )
 
-// BenchmarkServers compares the servers, over a tree in memory and a directory.
+// BenchmarkServers compares the servers, over a tree in memory and over a directory.
 func BenchmarkServers(b *testing.B) {
 	for _, tree := range []string{"memfs", "osfs"} {
 		few := byClient(b, "go-nfs", dial(b, process(b, goNFS, tree, fewHandles), "/"))
@@ -22,8 +22,8 @@ func BenchmarkServers(b *testing.B) {
 	}
 }
 
-// go-nfs's cache of handles: as in its examples, and with room for a listing. Its time for a call
-// grows with the cache.
+// Sizes of go-nfs's cache of handles: as in its examples, and large enough for a listing. With a
+// larger cache, go-nfs takes longer for a call.
 const (
 	fewHandles  = 1024
 	manyHandles = 2 * listed
@@ -44,7 +44,7 @@ func dial(b *testing.B, addr, export string) *nfsclient.FS {
 	return mounted
 }
 
-// byClient does the workloads with this project's client.
+// byClient returns the workloads done with this project's client.
 func byClient(b *testing.B, name string, f *nfsclient.FS) contender {
 	ctx, data := b.Context(), make([]byte, fileSize)
 	return contender{
@@ -83,7 +83,7 @@ func byClient(b *testing.B, name string, f *nfsclient.FS) contender {
 
 // install creates, writes, closes and stats one file.
 func install(ctx context.Context, f *nfsclient.FS, path string, data []byte) error {
-	// Not truncated, because go-nfs cannot create a file with a size in memfs.
+	// O_TRUNC would set a size, with which go-nfs cannot create a file in memfs.
 	file, err := f.OpenFile(ctx, path, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func install(ctx context.Context, f *nfsclient.FS, path string, data []byte) err
 	return err
 }
 
-// complete checks the length of a stream.
+// complete checks how long a stream was.
 func complete(n int64, err error) error {
 	if err == nil && n != streamSize {
 		err = fmt.Errorf("read %d bytes, want %d", n, streamSize)

@@ -1,4 +1,4 @@
-// Derived identities, which a Table forgets and finds again.
+// Derived identities that a Table forgets and finds again.
 
 package pathtree
 
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// deepTree has directories of several depths, with names that others share.
+// deepTree returns directories at several depths, some with equal names.
 func deepTree() map[string][]string {
 	dirs := map[string][]string{}
 	for _, depth := range []int{1, 3, 8, 9, 31, 32, 40, 260} {
@@ -28,7 +28,7 @@ func deepTree() map[string][]string {
 	return dirs
 }
 
-// walk finds all objects, and returns identity and hints by path.
+// walk finds all objects, and calls f with the identity and hints for each path.
 func walk(t *testing.T, table *Table, dirs map[string][]string, f func(path string, id ID, hints string)) {
 	t.Helper()
 	var down func(path string, id ID)
@@ -59,7 +59,7 @@ func TestForgottenObjectsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := New(Options{Seed: []byte("x"), Max: 300}) // of another process, with room for one path
+	second, err := New(Options{Seed: []byte("x"), Max: 300}) // another process, with less room
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// A model maps the path of each object to a number for the object, and each identity that was given
-// to the number of its object.
+// A model maps each object's path to the object's number, and each identity ever given to the
+// number of its object.
 type model struct {
 	t     *testing.T
 	rnd   *rand.Rand
-	dir   string // state directory, or ""
+	dir   string // the state directory; "": none
 	table *Table
 
 	objects map[string]int
@@ -46,7 +46,7 @@ func (m *model) reopen() {
 	}
 }
 
-// some returns a random path of the model.
+// some returns a random path in the model.
 func (m *model) some() string {
 	list := slices.Sorted(maps.Keys(m.objects))
 	return list[m.rnd.Intn(len(list))]
@@ -57,7 +57,7 @@ func (m *model) join(dir string) (p, name string) {
 	return strings.TrimPrefix(path.Join(dir, name), "/"), name
 }
 
-// id finds the object at a path from the root, as LOOKUPs do.
+// id finds the object at a path from the root, with one LOOKUP for each component.
 func (m *model) id(p string) ID {
 	m.t.Helper()
 	id := m.table.Root()
@@ -94,7 +94,7 @@ func (m *model) step() {
 	p, name := m.join(dir)
 	_, exists := m.objects[p]
 	switch m.rnd.Intn(7) {
-	case 0: // a client looks an object up
+	case 0: // a client looks up an object
 		m.id(dir)
 	case 1: // a client makes an object
 		if !exists {
@@ -118,7 +118,7 @@ func (m *model) step() {
 			m.table.Drop(m.id(p))
 			m.drop(p)
 		}
-	case 6: // another program removes objects, and a listing shows that
+	case 6: // another program removes objects, and a listing shows the removals
 		if exists {
 			m.id(p)
 			m.drop(p)
@@ -130,7 +130,7 @@ func (m *model) step() {
 	}
 }
 
-// rename moves the object at p, name in dir, to a random place.
+// rename moves the object at p, whose name in dir is name, to a random place.
 func (m *model) rename(dir, p, name string) {
 	m.t.Helper()
 	to := m.some()
@@ -152,7 +152,7 @@ func (m *model) rename(dir, p, name string) {
 	maps.Copy(m.objects, moved)
 }
 
-// check compares each identity that was ever given with the model.
+// check compares each identity ever given with the model.
 func (m *model) check() {
 	m.t.Helper()
 	at := map[int]string{}
@@ -221,7 +221,7 @@ func TestLogIsRewritten(t *testing.T) {
 	}
 }
 
-// TestTornLog: each beginning of a log is a log, and its identities are right.
+// TestTornLog: each prefix of a log is a log, and its identities are right.
 func TestTornLog(t *testing.T) {
 	dir := t.TempDir()
 	m := newModel(t, 1, dir)
@@ -244,7 +244,7 @@ func TestTornLog(t *testing.T) {
 	}
 }
 
-// sound checks that a table is one tree.
+// sound checks that a table is a single tree.
 func sound(t *testing.T, table *Table) {
 	t.Helper()
 	seen := 0
@@ -286,7 +286,7 @@ func FuzzLog(f *testing.F) {
 		if err := table.load(append(append(append([]byte{}, magic...), make([]byte, secretSize)...), b...)); err != nil {
 			t.Fatalf("load: %v", err)
 		}
-		for len(b) > 0 { // each payload again, without its sum
+		for len(b) > 0 { // applies each payload again, without its checksum
 			size := min(len(b), 1+idSize+int(b[0]))
 			if size > idSize {
 				table.apply(b[:size])

@@ -1,4 +1,4 @@
-// A shell reads words back as they were.
+// A shell reads the words back unchanged.
 
 package shellescape
 
@@ -29,14 +29,14 @@ func TestWordsForAShell(t *testing.T) {
 		all[i] = byte(i + 1)
 	}
 	readBack(t, []string{string(all), "", "plain", "'", "''", `"`, `\`, "-n", "$HOME `id` $(id)", "a\n\nb\n", "it's; rm -rf '*' & | < > # ~ ! {a,b} [c]?", "ü\xc3"})
-	// As JuiceFS has a worker started: variables before the command.
+	// JuiceFS starts workers in this form: variables before the command.
 	words := EscapeArgs([]string{"KEY=it's $1 ~", "sh", "-c", `printf %s "$KEY"`})
 	if out, err := exec.Command("sh", "-c", strings.Join(words, " ")).Output(); err != nil || string(out) != "it's $1 ~" {
 		t.Errorf("a variable of a command: %q, %v", out, err)
 	}
 }
 
-// readBack checks that a shell, which prints the words it has read, has read these.
+// readBack checks that a shell, which prints the words it reads, has read the given words.
 func readBack(t *testing.T, words []string) {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", `printf '%s\0' `+strings.Join(EscapeArgs(words), " ")).Output()
@@ -45,7 +45,7 @@ func readBack(t *testing.T, words []string) {
 	}
 }
 
-// FuzzWordsForAShell: the input is words, one after each NUL.
+// FuzzWordsForAShell takes words from the input: one after each NUL.
 func FuzzWordsForAShell(f *testing.F) {
 	for _, words := range []string{"", "a\x00b c", "\\'\x00'\\", "x\n\x00\x00~", "$'a'\x00`\x00é\x81\x88"} {
 		f.Add(words)

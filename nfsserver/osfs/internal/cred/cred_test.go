@@ -1,4 +1,5 @@
-// Threads that act as callers: the right one, with nothing of root's, and back.
+// Threads that act as callers act as the right one, without root's rights, and are restored
+// afterwards.
 
 package cred
 
@@ -16,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// credLines are those of a thread's identity.
+// credLines has the names of those lines in /proc/PID/status that show a thread's identity.
 var credLines = []string{"Uid", "Gid", "Groups", "CapEff", "CapPrm"}
 
-// TestActing: a thread that acts has the caller's effective identity and no capabilities. One that
-// acts as root for a group keeps its capabilities. Afterwards it has its own identity.
+// TestActing: a thread that acts as a caller has the caller's effective identity and no
+// capabilities. A thread that acts as root for a group keeps its capabilities. Afterwards each has
+// its own identity.
 func TestActing(t *testing.T) {
 	machine.NeedRoot(t, "mounts, real file systems and other users: needs root")
 	runtime.LockOSThread()
@@ -59,8 +61,8 @@ func TestActing(t *testing.T) {
 	}
 }
 
-// TestLostThreadEndsProcess: a thread that cannot be root again takes the process
-// with it, before anything else runs on it.
+// TestLostThreadEndsProcess: if a thread cannot become root again, the process ends before anything
+// else runs on the thread.
 func TestLostThreadEndsProcess(t *testing.T) {
 	if os.Getenv("NFSRDMA_LOSE_THREAD") != "" {
 		defer fmt.Println("went on")

@@ -1,4 +1,4 @@
-// Calls that are interrupted each time.
+// Calls that are interrupted each time they are made.
 
 package eintr
 
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocked returns the signals that this thread blocks, as the kernel lists them.
+// blocked returns the signals that this thread blocks, as the kernel shows them.
 func blocked(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/thread-self/status")
@@ -25,8 +25,8 @@ func blocked(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// A call that is always interrupted ends, is made with signals blocked after the first time, and
-// leaves the thread as it was.
+// A call that is always interrupted still ends. From the second time on it is made with signals
+// blocked, and then the thread is as before.
 func TestAlwaysInterrupted(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -59,7 +59,7 @@ func TestAlwaysInterrupted(t *testing.T) {
 	}
 }
 
-// The result of a call is that of its last repetition.
+// RetryN returns the result of the last repetition.
 func TestRetryN(t *testing.T) {
 	calls := 0
 	n, err := RetryN(func() (int, error) {

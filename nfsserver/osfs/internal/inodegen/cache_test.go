@@ -1,4 +1,5 @@
-// Generations that are kept: right for each file that has had a number, and given back.
+// Cached generations are right for each file that has had an inode number, and their memory is
+// released.
 
 package inodegen
 
@@ -9,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statOf is attributes of an inode number that has a ctime.
+// statOf returns attributes with an inode number and a ctime.
 func statOf(ino uint64, ctime time.Time) *unix.Stat_t {
 	return &unix.Stat_t{Ino: ino, Ctim: unix.NsecToTimespec(ctime.UnixNano())}
 }
 
-// TestGenerationIsOfNumberAndCtime: nothing is found for another file in the place, whether it
-// has the number, the slot, or the ctime of the one that is kept.
+// TestGenerationIsOfNumberAndCtime: no generation is found for another file, whether it has the
+// same number, slot or ctime as the cached one.
 func TestGenerationIsOfNumberAndCtime(t *testing.T) {
 	var g Cache
 	g.Init(time.Nanosecond)
@@ -58,7 +59,7 @@ func TestGenerationIsOfNumberAndCtime(t *testing.T) {
 	}
 }
 
-// TestGenerationsAreGivenBack: unused segments leave the table, and FSs have no more together than
+// TestGenerationsAreGivenBack: unused segments leave the table, and all FSs together stay within
 // the bound.
 func TestGenerationsAreGivenBack(t *testing.T) {
 	var g Cache

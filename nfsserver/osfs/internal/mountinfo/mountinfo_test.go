@@ -1,4 +1,4 @@
-// Tables as the kernel writes them, with escapes and optional fields, and lines that are none.
+// Tables of mounts as the kernel writes them, with escapes and optional fields, and invalid lines.
 
 package mountinfo
 

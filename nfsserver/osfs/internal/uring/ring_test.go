@@ -1,4 +1,4 @@
-// Reads through the ring are those of pread(2).
+// Reads through the ring return the same as pread(2).
 
 package uring
 
@@ -29,8 +29,8 @@ func open(t *testing.T) *Ring {
 	return r
 }
 
-// Many goroutines, more than the ring has entries, read a file that no cache has, each its own
-// blocks, and each gets its own bytes.
+// More goroutines than the ring has entries read a file that is not in the page cache. Each reads
+// its own blocks, and gets its own bytes.
 func TestReadsOfManyAtOnce(t *testing.T) {
 	const block, blocks = 4096, 1024
 	want := make([]byte, block*blocks)
@@ -80,7 +80,7 @@ func TestReadsOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// While reads fill the ring and wait, one more is refused at once.
+// While waiting reads fill the ring, one more read is refused at once.
 func TestFullRing(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
@@ -107,7 +107,7 @@ func TestFullRing(t *testing.T) {
 	wg.Wait()
 }
 
-// A read does not depend on the thread of the reading goroutine, which may even end.
+// A read does not depend on the thread of the goroutine that reads: the thread may even end.
 func TestThreadOfReader(t *testing.T) {
 	r := open(t)
 	var pipe [2]int
@@ -135,12 +135,13 @@ func TestThreadOfReader(t *testing.T) {
 	r.free <- rd
 }
 
-// onThreadThatEnds runs work on a thread that ends after it, and returns its number. The first
-// thread of a process does not end: a goroutine that got that one keeps it away from the next.
+// onThreadThatEnds runs work on a thread that ends afterwards, and returns the thread's number. A
+// process's first thread never ends: a goroutine that gets it keeps it, and tries again on another
+// thread.
 func onThreadThatEnds(work func()) int {
 	tid := make(chan int)
 	go func() {
-		runtime.LockOSThread() // permanently: its thread ends with it
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if unix.Gettid() != unix.Getpid() {
 			work()
 			tid <- unix.Gettid()
