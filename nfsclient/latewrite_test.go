@@ -51,7 +51,8 @@ func (r *relay) forward(c net.Conn) {
 	r.mu.Unlock()
 	for _, p := range [][2]net.Conn{{c, s}, {s, c}} {
 		go func() {
-			io.Copy(struct{ io.Writer }{p[0]}, p[1]) // no splice: its pipes stay in a pool
+			// the writer's type is hidden to prevent splice, whose pipes stay in a pool
+			io.Copy(struct{ io.Writer }{p[0]}, p[1])
 			p[0].Close()
 		}()
 	}

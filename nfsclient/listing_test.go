@@ -36,7 +36,8 @@ func entryPlus(n uint64, cookie uint64) nfs3.EntryPlus {
 	return nfs3.EntryPlus{Fileid: n + 2, Name: fmt.Appendf(nil, "n%d", n), Cookie: cookie}
 }
 
-// A listing whose cookies loop ends, however long the loop and the way into it are.
+// A listing ends if its cookies loop, however long the loop is, and however many cookies come
+// before the loop.
 func TestListingsInACircleEnd(t *testing.T) {
 	for _, c := range []struct{ lead, circle uint64 }{{0, 2}, {1, 1}, {0, 7}, {5, 3}, {13, 40}} {
 		rows, calls := listing(func(cookie uint64, _ int64) *nfs3.ReaddirplusRes {

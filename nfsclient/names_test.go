@@ -81,7 +81,8 @@ func TestRemoveOfFilesThatAreRefused(t *testing.T) {
 					t.Errorf("%s, %v: %v", what, s, err)
 				}
 			}
-			if err := fsys.Remove(ctx, "none"); !errors.Is(err, want) { // not ErrNotExist either
+			// the error must not be ErrNotExist either
+			if err := fsys.Remove(ctx, "none"); !errors.Is(err, want) {
 				t.Errorf("Remove of nothing, %v: %v", s, err)
 			}
 			if calls := n.take(nfs3.ProcRmdir); calls > 0 {

@@ -58,8 +58,8 @@ func (s *switched) row(real run) run {
 	}
 }
 
-// OpenFile calls ACCESS only to read a file whose mode does not decide: a server lets the owner
-// read whatever the mode is (RFC 1813 §4.4).
+// OpenFile calls ACCESS only before reading a file whose mode does not show whether the caller may
+// read it. A server lets the owner read whatever the mode is (RFC 1813 §4.4).
 func TestOpenAsksWhetherItMayRead(t *testing.T) {
 	var n counts
 	none := &switched{res: &nfs3.AccessRes{}}

@@ -101,7 +101,8 @@ func TestJukeboxEnds(t *testing.T) {
 		t.Fatalf("dial: %v", err)
 	}
 	defer c.Close()
-	c.opt.CallTimeout = 40 * time.Millisecond // set after the Dial, so it limits only the retries
+	// set after the Dial, so it limits only the retries after JUKEBOX
+	c.opt.CallTimeout = 40 * time.Millisecond
 	var status *StatusError
 	if _, err = c.Getattr(t.Context(), nfs3.FH{}); !errors.As(err, &status) || status.Status != nfs3.ErrJukebox {
 		t.Errorf("%v, want NFS3ERR_JUKEBOX", err)

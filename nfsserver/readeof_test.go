@@ -15,8 +15,9 @@ import (
 type restlessFS struct {
 	nfsserver.FS
 
-	mu            sync.Mutex
-	before, after func(c nfsserver.Cred, r nfsserver.Ref) // run at ReadAt; guarded by mu
+	mu sync.Mutex
+	// run before and after each ReadAt; guarded by mu
+	before, after func(c nfsserver.Cred, r nfsserver.Ref)
 }
 
 // around sets the functions that run before and after each ReadAt.

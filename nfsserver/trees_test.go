@@ -228,8 +228,7 @@ func TestTreeHandlesSurvive(t *testing.T) {
 			t.Errorf("READ of user %d: %v %q", uid, res.Status, data)
 		}
 	}
-	// An export with one tree has the same name: it refuses handles of a tree for each user, and
-	// the reverse.
+	// an export with one tree has the same name: each export refuses the other's handles
 	h.stop()
 	one := serve(t, nfsserver.Options{Key: [nfsserver.KeySize]byte{7}, Squash: believeAll, Exports: []nfsserver.Export{{Name: "/home", FS: memory(t)}}})
 	c := one.dial(root).mount("/home")

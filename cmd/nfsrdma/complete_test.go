@@ -32,7 +32,7 @@ func TestRemotePathsComplete(t *testing.T) {
 		tcp + "/dir/none":              ":4",
 		tcp + "/dir/nothing/x":         ":4",
 		"nfs://127.0.0.1:1/dir/x":      ":4",
-		"nfsrdma://" + host + "/dir/x": ":4", // the port is that of another transport
+		"nfsrdma://" + host + "/dir/x": ":4", // the port of another transport
 		"local/fi":                     ":4",
 	} {
 		out, _, code := try(t, "__complete", "ls", typed)

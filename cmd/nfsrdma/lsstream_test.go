@@ -103,7 +103,7 @@ func TestUnsortedListingsKeepUp(t *testing.T) {
 		most.Store(0)
 		args := append(append([]string{"ls"}, strings.Fields(flags)...), url)
 		if flags == "-U0" {
-			most.Store(-1 << 40) // its lines end in zero bytes, so they are not counted
+			most.Store(-1 << 40) // its lines end in zero bytes, so only the exit status counts
 		}
 		if code := run(t.Context(), args, strings.NewReader(""), out.Load(), io.Discard); code != 0 {
 			t.Fatalf("ls %s: exit status %d", flags, code)

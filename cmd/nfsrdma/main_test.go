@@ -117,7 +117,8 @@ func TestCopyTree(t *testing.T) {
 		back := filepath.Join(t.TempDir(), "back")
 		for round := range 2 {
 			name := strings.ReplaceAll(t.Name(), "/", "-")
-			target := func(base, top string) string { // in round 1 it names the parent
+			// in the second round the target is the parent
+			target := func(base, top string) string {
 				if round == 0 {
 					return base + "/" + top
 				}

@@ -70,7 +70,8 @@ func mountWithKerberos(t *testing.T, sec string) *kerberosMount {
 			t.Errorf("umount: got status %d, want 0 or %d", code, copied)
 		}
 	})
-	must.Succeed(t, os.Chmod(m.dir, 0o1777)) // root here is the server's root
+	// root on this machine acts as the server's root
+	must.Succeed(t, os.Chmod(m.dir, 0o1777))
 	return m
 }
 

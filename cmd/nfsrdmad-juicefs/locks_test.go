@@ -1,4 +1,4 @@
-// Locks of clients when their server is killed: it restarts, or stays away.
+// Clients' locks when their server is killed, and restarts or stays away.
 
 package main
 

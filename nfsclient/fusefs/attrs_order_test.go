@@ -138,7 +138,7 @@ func TestForeignNamesAreSeen(t *testing.T) {
 	}
 }
 
-// Successive calls whose replies have the attributes from before void nothing.
+// If the replies to successive calls have the attributes from before each call, no name is voided.
 func TestOwnNamesAreKept(t *testing.T) {
 	for seed := range uint64(200) {
 		d := newDirectory(seed, false)

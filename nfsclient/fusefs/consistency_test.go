@@ -355,7 +355,8 @@ func TestNameBesideOwnChange(t *testing.T) {
 // notice has come.
 func TestListedNameIsThere(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long})
-	must.Succeed(t, unix.Access(m.dir, unix.R_OK)) // known: the listing shows the change
+	// with this right known, only the listing shows the change
+	must.Succeed(t, unix.Access(m.dir, unix.R_OK))
 	_, err := os.Lstat(m.at("name"))
 	want(t, err, syscall.ENOENT)
 	m.say("hold notices")

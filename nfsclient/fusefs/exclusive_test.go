@@ -58,8 +58,8 @@ func TestExclusiveCreateBringsTheMode(t *testing.T) {
 	}
 }
 
-// A file made by an earlier transmission of the mount's CREATE counts as its own. Another client's
-// file does not.
+// A file that an earlier transmission of the mount's CREATE has made counts as the mount's own
+// file. Another client's file does not.
 func TestExclusiveCreateThatWasRepeatedIsOurs(t *testing.T) {
 	m := mount(t, options{AcMin: long, AcMax: long, Twice: true})
 	for i := range 5 {

@@ -204,8 +204,10 @@ alarm 1; print flock(F, LOCK_EX) ? "locked" : $!{EINTR} ? "interrupted" : $!; sl
 		t.Errorf("%q, %v", out, err)
 	}
 	must.Succeed(t, unix.Flock(int(l.here.Fd()), unix.LOCK_UN))
-	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB)) // a different lock
-	must.Become(t, "free", func() bool {                                      // LOCK is undone
+	// on the server's machine, flock(2) and fcntl(2) do not conflict
+	must.Succeed(t, unix.Flock(int(l.there.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	// a LOCK in flight is undone later
+	must.Become(t, "free", func() bool {
 		return setlk(l.there, unix.F_OFD_SETLK, unix.F_WRLCK, 0, 0) == nil
 	})
 }

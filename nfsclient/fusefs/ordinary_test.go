@@ -40,8 +40,8 @@ wait $child || true
 cat $2/out
 if grep " $3 " /proc/mounts; then exit 1; fi`
 
-// A user without mount(2) mounts with fusermount3 for their own use, and the error for allow_other
-// explains it.
+// A user without the right to mount(2) mounts with fusermount3 for their own use. With allow_other,
+// mounting fails, and the error explains this option.
 func TestOrdinaryUser(t *testing.T) {
 	needFUSE(t)
 	for _, tool := range []string{"unshare", "setpriv", "fusermount3"} {

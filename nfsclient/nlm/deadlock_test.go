@@ -23,7 +23,8 @@ func TestDeadlockIsReported(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.want(<-b.begin(soon, nil, 2, 0, 0), syscall.EDEADLK)
 		b.want(b.lock(2, 0, 0, true), syscall.EAGAIN)
-		third := b.begin(context.Background(), nil, 3, 0, 0) // no owner waits for it
+		// no other owner waits for a lock of this owner
+		third := b.begin(context.Background(), nil, 3, 0, 0)
 		b.unlock(2, 8, 8)
 		b.want(<-second, 0)
 		b.unlock(1, 4, 8)

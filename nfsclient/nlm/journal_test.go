@@ -18,8 +18,8 @@ func (l *Locks) kill() {
 	_ = l.journal.file.Close()
 }
 
-// The next mount releases the locks of a killed process, but not those of a living process or on
-// another server.
+// The next mount releases the locks of a killed process, but not those of a living process, nor
+// those on another server.
 func TestNextMountReleases(t *testing.T) {
 	dir := t.TempDir()
 	left := func(t *testing.T, want int) {

@@ -152,8 +152,8 @@ func TestAFailedLookupMakesNobodyAnonymous(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded: principals beyond mostCached displace others. While all places have look-ups
-// running, there is no room.
+// TestCacheIsBounded: principals beyond mostCached displace others. If all places in the cache have
+// look-ups running, a further principal gets an error.
 func TestCacheIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{uid: map[string]uint32{}}

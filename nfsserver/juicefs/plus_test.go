@@ -47,7 +47,7 @@ func plusPage(t *testing.T, f *FS, dir nfsserver.Ref, cookie uint64, n int) (pag
 }
 
 // TestAttributesOfAllAtOnce: for a reply with most of a directory, one query returns all
-// attributes. They equal GETATTR's at that time.
+// attributes. These equal GETATTR's at that time.
 func TestAttributesOfAllAtOnce(t *testing.T) {
 	f := openNew(t, Local{})
 	defer closeFS(t, f)

@@ -348,7 +348,8 @@ func TestRestOfWhatWasMade(t *testing.T) {
 	defer closeFS(t, f)
 	dir := f.Root()
 	call := calling("create", true)
-	r, _, err := f.Create(call, dir, "f", &mode755) // leaves what the transaction leaves in a crash
+	// as after a crash: only the transaction has run
+	r, _, err := f.Create(call, dir, "f", &mode755)
 	if err != nil {
 		t.Fatalf("Create: %v", err)
 	}

@@ -41,7 +41,8 @@ func TestColdReads(t *testing.T) {
 					wg.Go(func() {
 						for i := range 32 {
 							off := (i*8 + g) * 4096
-							p := make([]byte, 4096*(1+i%3)) // some may be cached already
+							// some of these bytes may be in memory already
+							p := make([]byte, 4096*(1+i%3))
 							n, err := f.ReadAt(me, r, p, uint64(off))
 							if end := min(off+len(p), len(want)); err != nil || !bytes.Equal(p[:n], want[off:end]) {
 								t.Errorf("at %d: %d bytes, %v", off, n, err)

@@ -58,8 +58,10 @@ func lookHeld(t *testing.T, dir string) {
 		t.Fatal("a name that is not there was found")
 	}
 	go f.Lookup(self, d, "none")
-	time.Sleep(100 * time.Millisecond) // shorter: misses faults, reports none
-	runtime.GC()                       // waits for all running goroutines
+	// a shorter time would miss faults, but never report a false one
+	time.Sleep(100 * time.Millisecond)
+	// GC waits for all goroutines that the scheduler takes for running
+	runtime.GC()
 	os.Exit(0)
 }
 

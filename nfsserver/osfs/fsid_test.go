@@ -35,7 +35,8 @@ func TestIdentityIsTheUUID(t *testing.T) {
 				dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
 				must.Succeed(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, c.size))
 				run(t, append(append([]string{}, c.mkfs...), c.option+uuid, image)...)
-				if i == 1 { // so the third image is on another device
+				// this mount takes a device, so the third image gets another one than the first
+				if i == 1 {
 					hold := filepath.Join(t.TempDir(), "hold")
 					must.Succeed(t, os.Mkdir(hold, 0o755))
 					onImage(32<<20, "", "mkfs.ext4", "-q")(t, t.TempDir(), hold)

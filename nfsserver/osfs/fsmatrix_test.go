@@ -425,7 +425,8 @@ func TestListingsDoNotDisturb(t *testing.T) {
 		for i := range files {
 			write(t, "", mnt, "d", fmt.Sprint("f", i))
 		}
-		if k.isOverlay() { // merges d: only then lists are kept
+		// an overlay keeps lists only of merged directories, so merge d
+		if k.isOverlay() {
 			must.Succeed(t, os.MkdirAll(filepath.Join(filepath.Dir(mnt), "base", "lower", "d"), 0o755))
 			remount()
 		}

@@ -200,7 +200,8 @@ func TestFullQueueIsCounted(t *testing.T) {
 		t.Errorf("%d bytes in the queue", queued)
 	}
 	close(d.slow)
-	for begin := time.Now(); l.waiting.Load() > 0; { // until the loss is written too
+	// wait until the record about the loss is written too
+	for begin := time.Now(); l.waiting.Load() > 0; {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("nothing is written")
 		}

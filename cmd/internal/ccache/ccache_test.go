@@ -112,7 +112,7 @@ func TestNameOfKrb5ConfComesFirst(t *testing.T) {
 	}
 	p.Default = filepath.Join(p.temp, "own-%{null}%{uid}") // a path without a type is a file
 	p.want("FILE:"+named, "FILE:"+plain)
-	p.Default = "FILE:" + plain // the same file as in /tmp: it is read once
+	p.Default = "FILE:" + plain // the same file as in temp, which is read only once
 	p.want("FILE:" + plain)
 }
 
@@ -156,7 +156,8 @@ func TestOtherTypesAreNamed(t *testing.T) {
 			t.Errorf("%s: got %v, want a TypeError", name, err)
 		}
 	}
-	plain := p.put(filepath.Join(p.temp, "krb5cc_"+p.id)) // kinit may write here too
+	// kinit for another realm may write to this usual place
+	plain := p.put(filepath.Join(p.temp, "krb5cc_"+p.id))
 	if got, _ := p.find(); !slices.Equal(got, []string{"FILE:" + plain}) {
 		t.Errorf("beside KCM: got %q, want %s", got, plain)
 	}

@@ -53,7 +53,8 @@ func writeExportOptions(w *writer, _ *module, p Programs) error {
 			refused[o.Refused] = append(refused[o.Refused], o.Name)
 		}
 	}
-	_, list, _ := strings.Cut(help.Long, "Options of a client, with") // after the clients' forms
+	// the options follow the forms of a client
+	_, list, _ := strings.Cut(help.Long, "Options of a client, with")
 	works, without, _ := strings.Cut(list, "that are accepted without effect:")
 	for _, part := range []struct{ title, column, list string }{
 		{"Options with an effect\n\nThe first option of a row is the default.", "Meaning", works},

@@ -53,7 +53,8 @@ func (o *Options) write(w io.Writer, r *Report) error {
 	if o.JSON {
 		o.Order.operations(r.Operations)
 		o.Order.clients(r.Clients)
-		return json.NewEncoder(text.JSONWriter(w)).Encode(r) // labels may hold any characters
+		// JSONWriter escapes, because a server may send any labels
+		return json.NewEncoder(text.JSONWriter(w)).Encode(r)
 	}
 	s := style{order: o.Order}
 	_, err := fmt.Fprintf(w, "%s\n\n", strings.Join(s.lines(r), "\n"))

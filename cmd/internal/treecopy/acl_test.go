@@ -132,7 +132,8 @@ func TestACLsGoAlong(t *testing.T) {
 					t.Errorf("%s by %v:\n%s\nnot\n%s", what, tr, got, want)
 				}
 			}
-			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name) // this copy must remove it
+			// the second copy must remove this ACL
+			setfacl(t, "-R", "-m", "u:1002:rwx,d:u:1002:rwx", r.dir+name)
 		}
 		setfacl(t, "-k", r.dir+name) // only the target has an ACL, and no default ACL hints at one
 		one := Options{InPlace: true, Preserve: Preserve{Mode: true}}

@@ -331,7 +331,7 @@ func TestDirLinks(t *testing.T) {
 		if _, _, _, err := d.Follow(ctx, "loop"); !errors.Is(err, unix.ELOOP) {
 			t.Errorf("Follow of a link to itself: %v", err)
 		}
-		// A Meta from Stat lets methods follow a link; a Meta from Lstat does not.
+		// Methods follow a link only for a Meta from Stat, not for one from Lstat.
 		link, err := d.Lstat(ctx, "link")
 		if err != nil {
 			t.Fatalf("Lstat: %v", err)

@@ -223,7 +223,8 @@ func TestDescriptorsAreRaised(t *testing.T) {
 		t.Errorf("log: %s", log)
 	}
 	f = startFew(t, "ulimit -Sn 64; ulimit -Hn 300")
-	f.checkLog(f.end(), "file descriptors leaves room for 11") // 112 of 299: Go leaves one off
+	// 112 of 299, because Go sets the soft limit to one less than the hard limit
+	f.checkLog(f.end(), "file descriptors leaves room for 11")
 }
 
 func TestFit(t *testing.T) {

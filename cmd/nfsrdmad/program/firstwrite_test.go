@@ -120,7 +120,7 @@ func TestReachLine(t *testing.T) {
 	}
 }
 
-// TestMetricsHost: the printed address of the metrics page is one that clients can use.
+// TestMetricsHost: clients can use the printed address of the metrics page.
 func TestMetricsHost(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestLookupGroupsOfDirectory(t *testing.T) {
 	}{
 		{"echo 'u ser:x:1000:100:U:/:/bin/sh'", `[ "$3" = "u ser" ] && echo "100 7 70000"`, 100, []uint32{100, 7, 70000}, true},
 		{"echo '-x:x:1000:100:U:/:/bin/sh'", `[ "$2$3" = "---x" ] && echo 100`, 100, []uint32{100}, true},
-		// a user whose name is the number of another user
+		// a user whose name is the number of the user looked up
 		{"echo '1000:x:7:7:U:/:/bin/sh'", "echo 0", 0, nil, false},
 		{"exit 2", "echo 0", 0, nil, false},
 		{"exit 1", "echo 0", 0, nil, false},

@@ -15,8 +15,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver/osfs"
 )
 
-// TestServeBesideHungDirectory: meanwhile the other export is served, and the hung one is served
-// once its directory answers.
+// TestServeBesideHungDirectory: while one export's directory does not answer, the other export is
+// served. The first is served once its directory answers.
 func TestServeBesideHungDirectory(t *testing.T) {
 	defer func(wait time.Duration) { newFS, openWait = osfs.New, wait }(openWait)
 	hung, ok := t.TempDir(), t.TempDir()

@@ -128,7 +128,8 @@ func readOver(t *testing.T, server, export, name string) []byte {
 	return data
 }
 
-// content makes a directory with a file f with n bytes.
+// content makes a directory that contains a file f with n bytes, and returns the directory and the
+// bytes.
 func content(t *testing.T, n int) (dir string, data []byte) {
 	t.Helper()
 	dir, data = t.TempDir(), make([]byte, n)

@@ -69,7 +69,8 @@ func awaitPort(t *testing.T, addr string) {
 // rpcinfo runs the program rpcinfo, and returns its output without superfluous blanks.
 func rpcinfo(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := exec.Command("rpcinfo", args...).CombinedOutput() // a failure's message is in out
+	// if rpcinfo fails, its output has the error message
+	out, _ := exec.Command("rpcinfo", args...).CombinedOutput()
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {
 		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")

@@ -236,7 +236,7 @@ func TestMixedRules(t *testing.T) {
 	}
 }
 
-// TestProven: which command-line flags ensure that no caller can merely claim a user.
+// TestProven: only some values of the flags ensure that no caller can merely claim a user.
 func TestProven(t *testing.T) {
 	for flavors, want := range map[string]bool{"": false, "sys": false, "krb5": true, "krb5p:krb5i": true, "krb5:sys": false, "krb5:none": false} {
 		s := security{sec: flavors}

@@ -68,7 +68,8 @@ func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 			if !read() {
 				if tries == 1 {
 					go func() {
-						k.send(getattrMessage(2, 1)) // armed by now, or not
+						// the device may or may not be armed by now
+						k.send(getattrMessage(2, 1))
 						close(sent)
 					}()
 				}

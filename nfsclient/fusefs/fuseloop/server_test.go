@@ -123,7 +123,7 @@ func TestWritesHaveTheirData(t *testing.T) {
 	}
 }
 
-// READLINK replies, whose length requests do not give, fit, and requests with absurd sizes are
+// Replies fit even if the request gives no size, as with READLINK. Requests with absurd sizes are
 // refused.
 func TestRoomOfReplies(t *testing.T) {
 	const opReadlink, opUnheardOf = 5, 4711

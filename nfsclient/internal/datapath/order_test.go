@@ -118,7 +118,8 @@ func TestRestartInTheMiddleOfAnExtent(t *testing.T) {
 				m.verf++
 				m.disk(handleOf(1)).now = nil
 				hold()
-				m.fail = func(string, nfs3.FH, uint64, int) error { // at the newer data
+				// called at the WRITE of the newer data
+				m.fail = func(string, nfs3.FH, uint64, int) error {
 					m.fail = nil
 					hold()
 					return nil

@@ -170,8 +170,8 @@ func (w *world) readAt(h *Handle, r *rand.Rand, actor int, off int64, size int) 
 	}
 }
 
-// sync calls Sync and checks the stable data: it has everything written before, unless overwritten
-// since.
+// sync calls Sync and checks that the stable data has everything written before, unless it was
+// overwritten since.
 func (w *world) sync(h *Handle) {
 	w.mu.Lock()
 	mark, before := w.count, bytes.Clone(w.bytes)

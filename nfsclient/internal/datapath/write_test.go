@@ -56,7 +56,8 @@ func TestSmallWritesAreGathered(t *testing.T) {
 			for i := range size / step {
 				off := at(i) * step
 				mustWrite(t, h, content[off:off+step], int64(off))
-				if name == "backward" && off%wsize == wsize-step { // fills and sends a WRITE
+				// this write completes a full WRITE, which is sent
+				if name == "backward" && off%wsize == wsize-step {
 					synctest.Wait()
 				}
 			}

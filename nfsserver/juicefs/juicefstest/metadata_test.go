@@ -17,7 +17,8 @@ func sharedBy(t *testing.T, pid int) (list []string) {
 		t.Fatalf("os.ReadFile: %v", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 4 && f[4] == fmt.Sprint(pid) { // key shmid perms size cpid
+		// the columns are: key shmid perms size cpid
+		if f := strings.Fields(line); len(f) > 4 && f[4] == fmt.Sprint(pid) {
 			list = append(list, line)
 		}
 	}

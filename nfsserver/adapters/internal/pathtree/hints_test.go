@@ -59,7 +59,8 @@ func TestForgottenObjectsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := New(Options{Seed: []byte("x"), Max: 300}) // another process, with less room
+	// a Table of another process, with room for one path
+	second, err := New(Options{Seed: []byte("x"), Max: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
