@@ -155,7 +155,7 @@ func (l *line) stamp(key string, how nfs3.TimeHow, t nfs3.Time) {
 		l.open(key)
 		*l = strconv.AppendUint(*l, uint64(t.Sec), 10)
 		*l = append(*l, '.')
-		for n := uint32(1e8); n > max(t.Nsec, 1); n /= 10 { // leading zeros
+		for n := uint32(1e8); n > max(t.Nsec, 1); n /= 10 { // the leading zeros
 			*l = append(*l, '0')
 		}
 		*l = strconv.AppendUint(*l, uint64(t.Nsec), 10)

@@ -27,7 +27,7 @@ import (
 const (
 	queueSize   = 4 << 20
 	retryAfter  = time.Second
-	logInterval = time.Minute     // interval between log lines about lost records or failing writes
+	logInterval = time.Minute     // between log lines about lost records, or about failing writes
 	reopenWait  = 5 * time.Second // lets the old file take its queued records
 )
 
@@ -43,19 +43,19 @@ type Log struct {
 	path       string
 	size       int           // the queue's size, in bytes
 	reopenWait time.Duration // limit of Reopen's wait
-	wake       chan struct{} // signals queued records
-	kick       chan struct{} // signals a new file, or the end
+	wake       chan struct{} // signals the writer: records are queued
+	kick       chan struct{} // signals the writer: a new file, or the end
 	quit       chan struct{} // closed: unwritten records are dropped
 	done       chan struct{} // closed when the writer returns
 
 	lines   sync.Pool    // of *[]byte, buffers for new records
 	waiting atomic.Int64 // queued records, not yet written
 
-	mu      sync.Mutex    // guards all below
+	mu      sync.Mutex    // guards the fields below
 	pending []byte        // whole lines for the writer
 	lost    uint64        // records since the writer took pending; while not 0, new ones are lost
 	next    *os.File      // the file to replace file, or nil
-	torn    bool          // the last line of next is incomplete
+	torn    bool          // next ends with an incomplete line
 	swapped chan struct{} // closed once next is in use
 	closing bool
 
@@ -200,7 +200,7 @@ func (l *Log) Close(ctx context.Context) error {
 	return fmt.Errorf("audit file %s: records that are not written: %d", l.path, uint64(l.waiting.Load())+l.lost)
 }
 
-// run is the writer goroutine.
+// run writes queued records until the log ends, in the writer goroutine.
 func (l *Log) run() {
 	defer close(l.done)
 	for {
@@ -261,11 +261,12 @@ func (l *Log) replace(next *os.File, torn bool) (old sink) {
 	if l.off == 0 && len(l.out) > 0 {
 		_ = l.write()
 	}
-	// A line that the old file has in part is written whole to the new one.
+	// a line that is partly in the old file is written whole to the new one
 	l.off = bytes.LastIndexByte(l.out[:l.off], '\n') + 1
 	old, l.file = l.file, next
 	if torn {
-		_, _ = next.Write([]byte{'\n'}) // if the disk is full, two lines of the new file are one
+		// if this fails, as on a full disk, two lines in the new file are joined
+		_, _ = next.Write([]byte{'\n'})
 	}
 	return old
 }

@@ -5,9 +5,9 @@
 // computes its CRC32C and sends both; we receive the piece into its final place and compare the
 // CRC. For a WRITE we compute and send, and the peer compares and writes the piece to the page
 // cache with pwrite. There are no requests, headers or further copies. A protocol with the same
-// work can approach the limit, and exceed it only by the gain from two connections or better system
-// calls. The same is measured without CRCs, and for READ with sendfile, which leaves the copy from
-// the page cache to TCP.
+// work can approach the limit. It can exceed the limit only with two connections or better system
+// calls. The same is measured without CRCs, and for READ with sendfile, where TCP makes the copy
+// from the page cache.
 
 package bench
 

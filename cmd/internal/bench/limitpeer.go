@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveLimit serves one limit-kind connection, with a separate file.
+// serveLimit serves one connection for a limit, with a file of its own.
 func serveLimit(conn net.Conn, kind byte) error {
 	f, err := memoryFile()
 	if err != nil {

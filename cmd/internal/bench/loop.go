@@ -18,7 +18,7 @@ const (
 	randBlock = patternBlock
 )
 
-// A slot is one call in flight: its buffers and counters.
+// A slot belongs to one call in flight: its buffers and counters.
 type slot struct {
 	in, out []byte // read buffer; write buffer, filled with the pattern
 	rng     uint64
@@ -45,16 +45,17 @@ func (s *slot) random(n int64) int64 {
 	return int64((s.rng * 0x2545f4914f6cdd1d) >> 1 % uint64(n))
 }
 
-// An op makes the test's i-th call and returns the number of bytes moved.
+// An op makes the i-th call of a test and returns the number of bytes moved.
 type op func(s *slot, i int64) (int, error)
 
-// A loop runs for duration, at least one call, or for count calls if count is not 0.
+// A loop runs for duration, and makes at least one call. If count is not 0, it makes count calls
+// instead.
 type loop struct {
 	slots    []*slot
 	duration time.Duration
 	count    int64
 	op       op
-	end      func() error // runs once after the last call; its time counts
+	end      func() error // runs once after the last call; its time counts too
 }
 
 // A measured is a loop's result.

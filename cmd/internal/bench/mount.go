@@ -62,7 +62,7 @@ type MountRig struct {
 	// directory.
 	Loopback string
 	Same     bool
-	// Peer returns the arguments for a child process that mounts on dir by the named mount.
+	// Peer returns the arguments for a child process that mounts on dir. mount names the mount.
 	Peer func(mount, dir string) []string
 	// Clear removes a mount point, unmounting it first, and reports whether it is gone.
 	Clear func(dir string) bool

@@ -24,7 +24,7 @@ type benchFile interface {
 // A route is one route to a file's bytes.
 type route struct {
 	open  func(flags int) (benchFile, error)
-	depth int                             // sequential reads and writes in flight
+	depth int                             // number of sequential reads and writes in flight
 	check func(p []byte, off int64) error // checks the bytes read
 	into  func(*DataRow) *Figure          // selects the figure to fill
 }
@@ -125,7 +125,7 @@ func (b *mountRun) readInOrder(ctx context.Context, w route) (float64, error) {
 	return b.readAll(ctx, f, w)
 }
 
-// readAll reads the file once, and returns MiB/s.
+// readAll reads the file once, and returns the rate in MiB/s.
 func (b *mountRun) readAll(ctx context.Context, f benchFile, w route) (float64, error) {
 	l := loop{slots: b.slots[:w.depth], count: b.opts.Size / seqBlock}
 	l.op = func(s *slot, i int64) (int, error) {

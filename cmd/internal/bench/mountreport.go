@@ -50,7 +50,7 @@ func (f *Figure) spread(format string) string {
 }
 
 // A DataRow is data through the mount. Its limit is the client library's cost plus FUSE's, because
-// both use the same CPUs: 1/(1/Library + 1/Null).
+// both use the same CPUs. So it is 1/(1/Library + 1/Null).
 type DataRow struct {
 	Name    string  `json:"name"`    // of the row
 	Unit    string  `json:"unit"`    // of its figures

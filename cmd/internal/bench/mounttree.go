@@ -21,8 +21,8 @@ const (
 	treeFileMax = 8 << 10 // the largest file, in bytes
 )
 
-// The trees in the working directory. The kept tree has a repository in it. Each mount also has a
-// fresh tree, unpacked and removed in each round.
+// Trees in the working directory. The kept tree has a repository in it. Each mount also has a fresh
+// tree, which each round unpacks and removes.
 func (b *mountRun) keptTree(mount string) string { return filepath.Join(b.workDir(mount), "kept") }
 func (b *mountRun) freshTree(mount string) string {
 	return filepath.Join(b.workDir(mount), "fresh-"+mount)
@@ -166,7 +166,7 @@ func (b *mountRun) makeKeptTree(ctx context.Context, dir string) error {
 func program(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
-		// the server may show any owner
+		// git accepts any owner, because the server may show any
 		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "LC_ALL=C")
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints

@@ -1,8 +1,8 @@
 // The content that measurements write and expect: cheap to make and check, and different in each
 // block.
 //
-// Every 4 KiB block begins with a stamp that depends on the seed and the block's number; the rest
-// depends on the seed alone. A writer only stamps a prepared buffer. A reader checks the stamps
+// Every 4 KiB block begins with a stamp, which depends on the seed and the block's number. The rest
+// depends only on the seed. A writer only stamps a prepared buffer. A reader checks the stamps
 // while it is timed, and every byte when it is not.
 
 package bench

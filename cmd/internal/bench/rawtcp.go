@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	rawStream   = 'S' // the peer sends until it shuts down; we reply with the count
+	rawStream   = 'S' // the client sends until it shuts down; the peer replies with the count
 	rawPingPong = 'P' // every rawMessage-byte message is echoed
 	rawMessage  = 100
 	rawWrite    = 1 << 20

@@ -89,7 +89,7 @@ func (r *Report) compare(raw rawReport) {
 	}
 }
 
-// titles are the tests' names in the table.
+// titles has the tests' names in the table.
 var titles = map[string]string{
 	"null": "NULL", "getattr": "GETATTR", "lookup": "LOOKUP", "read": "READ 1 MiB", "write": "WRITE 1 MiB + COMMIT",
 	"randread": "READ 4 KiB random", "randwrite": "WRITE 4 KiB random + COMMIT", "readdirplus": "READDIRPLUS",

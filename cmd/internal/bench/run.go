@@ -107,8 +107,8 @@ func closeLate(ctx context.Context, c *nfsclient.Client) (stop func()) {
 	return func() { close(ended) }
 }
 
-// rawPlan returns the raw TCP measurements to compare with. Each takes at most a second before the
-// tests and a second after.
+// rawPlan returns which raw TCP measurements to make. Each takes at most a second before the tests,
+// and a second after.
 func (b *run) rawPlan() rawPlan {
 	return rawPlan{each: min(b.opts.Duration, 2*time.Second) / 2, peer: b.opts.RawPeer,
 		reads: slices.Contains(b.opts.Tests, "read"), writes: slices.Contains(b.opts.Tests, "write")}

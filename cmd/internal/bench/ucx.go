@@ -24,7 +24,7 @@ type ucxFigure struct {
 	AvgUs text.Micros `json:"mean_seconds,omitempty"` // one way
 }
 
-// ucxTests are the counterparts to our Send and RDMA Write. UCX's put over TCP stalls at times, so
+// ucxTests has the counterparts of our Send and RDMA Write. UCX's put over TCP stalls at times, so
 // its results vary with few messages.
 var ucxTests = []ucxFigure{
 	{Test: "tag_bw", Size: 1 << 20},

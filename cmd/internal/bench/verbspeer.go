@@ -141,7 +141,7 @@ type verbsEnd struct {
 	wcs  [verbsDeep]rnic.WC
 	bufs [verbsDepth][grhRoom + verbsMessage]byte
 
-	signals atomic.Bool // the handler signals completions, because no goroutine drives the QP
+	signals atomic.Bool // the handler signals completions while no goroutine drives the QP
 }
 
 // grhRoom is the space in bytes in front of a datagram, for the network header.
@@ -180,7 +180,8 @@ func (e *verbsEnd) waitSome(ctx context.Context, drives bool) (n int, err error)
 	if n > 0 {
 		return n, err
 	}
-	// The receive loop rests after a drive and would next check for input 10 to 20 ms later.
+	// After a drive the receive loop rests. Its next check for input would come 10 to 20 ms later,
+	// so let the handler signal completions.
 	e.signals.Store(true)
 	defer e.signals.Store(false)
 	e.qp.EnsureReceiver()

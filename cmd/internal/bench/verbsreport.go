@@ -19,7 +19,7 @@ type VerbsReport struct {
 	// UCX beside it; none: not installed, or ucx_error
 	UCX     []*ucxFigure `json:"ucx_tcp,omitempty"`
 	UCXErr  string       `json:"ucx_error,omitempty"` // why there are none
-	streams []float64    // raw UDP, alternating with RoCE
+	streams []float64    // raw UDP streams, measured alternately with RoCE
 }
 
 type verbsFigure struct {

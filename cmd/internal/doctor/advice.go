@@ -23,7 +23,8 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 		export = "/export"
 	}
 	options := cu.securityOptions()
-	if boundPort(cu.bound, progNLM, 4) == 0 { // the kernel asks rpcbind for NLM, whatever NFS's port
+	// whatever NFS's port is, the kernel queries rpcbind for NLM
+	if boundPort(cu.bound, progNLM, 4) == 0 {
 		options = append(options, "nolock")
 	}
 	if cu.mountPort != 0 {
@@ -113,7 +114,8 @@ func (cu *checkup) overTLS() bool {
 // placeholder stands for a file that the user has to name.
 const placeholder = "FILE"
 
-// fileOptions returns nfsrdma's mount options for certificate files. Linux's tlshd has its own.
+// fileOptions returns nfsrdma's mount options for certificate files. For Linux's mounts tlshd has
+// the files in its own configuration.
 func (cu *checkup) fileOptions() (words []string) {
 	if cu.xprtSec() == transport.XprtNone {
 		return nil

@@ -1,4 +1,4 @@
-// The checkup: the options, the means, and the results of the checks so far.
+// The checkup: the options, the connections in use, and the results of the checks so far.
 
 package doctor
 
@@ -39,7 +39,7 @@ type Options struct {
 	Root       string           // the directory with this machine's files; "": /
 	MountPoint string           // mount point in the command lines; "": /mnt
 
-	// The means; nil: the system's.
+	// Functions for connections and names; nil: the system's.
 	Dial   portprobe.Dialer
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Now    func() time.Time
@@ -70,7 +70,7 @@ type Report struct {
 // that need the field start. Its comment begins with the check's name. mu guards closes.
 type checkup struct {
 	Options
-	down map[string]bool // checks that others cannot build on after a warning; set once
+	down map[string]bool // checks that no other check can build on after a warning; set once
 
 	reserved func() bool // this process can use reserved ports; set once
 

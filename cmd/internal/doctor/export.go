@@ -15,7 +15,7 @@ import (
 // goodTransfer is the READ and WRITE size above which speed hardly grows, in bytes.
 const goodTransfer = 64 << 10
 
-// checkFSINFO connects like a client and asks for the transfer sizes.
+// checkFSINFO connects as a client does and requests the transfer sizes.
 func checkFSINFO(ctx context.Context, cu *checkup) Finding {
 	o := nfsclient.Options{Transport: nfsclient.RDMA, CRC: cu.CRC, CallTimeout: cu.timeLimit(checkTime), RetryTimeout: cu.timeLimit(checkTime)}
 	if cu.roce {
@@ -72,7 +72,7 @@ func (cu *checkup) statusAdvice(err error) string {
 	return "see the server's log"
 }
 
-// checkSpace asks for the free space.
+// checkSpace requests the free space.
 func checkSpace(ctx context.Context, cu *checkup) Finding {
 	st, err := cu.nfs.Fsstat(ctx, cu.root)
 	if err != nil {

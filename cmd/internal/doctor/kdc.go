@@ -1,4 +1,4 @@
-// A KDC's clock, from its answer to a request for a client that does not exist (RFC 4120).
+// A KDC's clock: the KDC's answer to a request for a nonexistent client shows its time (RFC 4120).
 
 package doctor
 
@@ -29,7 +29,7 @@ func findKDCs(ctx context.Context, conf *krb5.Config, realm string) []string {
 	return list
 }
 
-// Messages of RFC 4120 §5.4.1 and §5.9.1, as far as they are needed.
+// Messages in RFC 4120 §5.4.1 and §5.9.1, with the fields needed here.
 type (
 	kdcRequest struct {
 		Version int        `asn1:"explicit,tag:1"`
@@ -59,7 +59,7 @@ type (
 	}
 )
 
-// Numbers of RFC 4120 §5.10 and §7.5.7, and the bound of an answer in bytes.
+// Numbers in RFC 4120 §5.10 and §7.5.7, and the limit of an answer in bytes.
 const (
 	asRequest    = 10
 	krbError     = 30
@@ -68,7 +68,7 @@ const (
 
 var errKDCAnswer = errors.New("the answer is not one of a KDC")
 
-// askForTime encodes a request for a ticket of a client that does not exist.
+// askForTime encodes a request for a ticket, for a client that does not exist.
 func askForTime(realm string, now time.Time) ([]byte, error) {
 	text := func(s string) asn1.RawValue { return asn1.RawValue{Tag: asn1.TagGeneralString, Bytes: []byte(s)} }
 	name, err := asn1.Marshal(text(realm))
@@ -101,7 +101,7 @@ func timeOf(answer []byte) (time.Time, error) {
 	return e.STime.Add(time.Duration(e.SUsec) * time.Microsecond), nil
 }
 
-// kdcTime asks a KDC over TCP (RFC 4120 §7.2.2).
+// kdcTime queries a KDC over TCP for its time (RFC 4120 §7.2.2).
 func (cu *checkup) kdcTime(ctx context.Context, addr, realm string) (time.Time, error) {
 	c, err := cu.Dial(ctx, "tcp", addr)
 	if err != nil {

@@ -21,11 +21,12 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/oncrpc"
 )
 
-// krb5Flavors are the flavors of Kerberos.
+// krb5Flavors lists the flavors of Kerberos.
 var krb5Flavors = []oncrpc.Flavor{oncrpc.FlavorKrb5, oncrpc.FlavorKrb5i, oncrpc.FlavorKrb5p}
 
 // flavor returns the first flavor of the export's list that --sec allows and this client knows, and
-// whether it needs Kerberos. Without a list, or without such a flavor, it is the first of --sec.
+// whether it needs Kerberos. If the export has no list, or none of these flavors, it returns the
+// first flavor in --sec.
 func (cu *checkup) flavor() (f oncrpc.Flavor, kerberos bool) {
 	var wanted []oncrpc.Flavor
 	if cu.Security != nil {
@@ -81,7 +82,8 @@ func (cu *checkup) secure(o *nfsclient.Options) error {
 	return nil
 }
 
-// unneeded is the finding of a check of Kerberos for a mount without it; it is not shown.
+// unneeded is the finding for a check of Kerberos if the mount does not use Kerberos. The finding
+// is not shown.
 var unneeded = Finding{hidden: true}
 
 // kerberosFault returns a failure, or a warning if the export takes AUTH_SYS too.

@@ -97,7 +97,7 @@ func checkDevice(_ context.Context, cu *checkup) Finding {
 	return ok("%s", text)
 }
 
-// Modules for a kernel mount over siw and over rxe.
+// Modules for a kernel mount: over siw, and over rxe.
 var (
 	siwModules = []string{"rpcrdma", "rdma_cm", "iw_cm", "siw"}
 	rxeModules = []string{"rpcrdma", "rdma_cm", "ib_cm", "rdma_rxe"}
@@ -194,7 +194,7 @@ func checkLocking(_ context.Context, cu *checkup) Finding {
 // checkFUSE looks for the requirements of FUSE mounts.
 func checkFUSE(_ context.Context, cu *checkup) Finding {
 	helper := cu.program("fusermount3")
-	// open the device, because the file's mode does not show a container's limits
+	// opening the device shows a container's limits, which the file's mode does not
 	f, err := os.OpenFile(cu.file("/dev/fuse"), os.O_RDWR, 0)
 	if err == nil {
 		f.Close()

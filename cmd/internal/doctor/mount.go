@@ -74,7 +74,7 @@ func mountProc(n uint32, name string, most int) *transport.Proc {
 // shownExports is the number of exports named in the finding.
 const shownExports = 8
 
-// checkExports asks for the exports and their clients.
+// checkExports requests the exports and their clients.
 func checkExports(ctx context.Context, cu *checkup) Finding {
 	var res mount3.ExportRes
 	if err := cu.mount.Call(ctx, mountProc(mount3.ProcExport, "EXPORT", mount3.MaxList), nil, &res, nil, 0); err != nil {
@@ -98,7 +98,7 @@ func checkExports(ctx context.Context, cu *checkup) Finding {
 	return ok("%s", strings.Join(words, ", "))
 }
 
-// checkMNT asks for the handle of the export.
+// checkMNT requests the handle of the export.
 func checkMNT(ctx context.Context, cu *checkup) Finding {
 	cu.export = cu.Export
 	if cu.export == "" {

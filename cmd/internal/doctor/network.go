@@ -83,7 +83,7 @@ func (cu *checkup) answeringHosts(ctx context.Context, hosts []string) []bool {
 	return up
 }
 
-// checkRoute asks the kernel for the route. No packet is sent.
+// checkRoute requests the route from the kernel. No packet is sent.
 func checkRoute(ctx context.Context, cu *checkup) Finding {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "udp", cu.portAddr(cu.RDMAPort))
@@ -119,7 +119,7 @@ func checkRDMAPort(ctx context.Context, cu *checkup) Finding {
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
 	if cu.Provider == nfsclient.AutoProvider {
-		// leaves the rest of the time for RoCE
+		// the rest of the time is for RoCE
 		first, cancel = context.WithTimeout(ctx, cu.timeLimit(checkTime/2))
 	}
 	defer cancel()
@@ -197,7 +197,7 @@ func (cu *checkup) refusedAdvice(ctx context.Context, port int, serve string) st
 	if err != nil || addr.IsLoopback() {
 		return serve
 	}
-	if addr.Unmap() != cu.local { // another machine
+	if addr.Unmap() != cu.local { // the server is another machine
 		return serve + "; where it does, have it listen at " + cu.addr + " (nfsrdmad listens on 127.0.0.1 alone without --addr), and see that no firewall refuses the port"
 	}
 	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pickTime))

@@ -27,7 +27,7 @@ const (
 	pathTime  = checkTime / 2 // leaves the same time to find the size that passes
 )
 
-// segments are the TCP segment sizes, without headers, to try if large packets are lost.
+// segments lists the TCP segment sizes, without headers, to try if large packets are lost.
 var segments = []int{1400, 1200, 1000, 800, 536}
 
 // headers returns the size of a segment's IP and TCP headers, without options.
@@ -38,7 +38,7 @@ func (cu *checkup) headers() int {
 	return 40
 }
 
-// A filler is arguments that NULL ignores.
+// A filler encodes as arguments that NULL ignores.
 type filler struct{}
 
 func (filler) EncodeXDR(e *xdr.Encoder) { e.Fixed(make([]byte, largeCall)) }
@@ -71,7 +71,7 @@ func (cu *checkup) callLarge(ctx context.Context, tcp bool, dial portprobe.Diale
 	ctx, cancel := context.WithTimeout(ctx, cu.timeLimit(pathTime))
 	defer cancel()
 	cfg := cu.configOf("nfs", cu.TCPPort)
-	cfg.ReservedPort = false // NULL needs none
+	cfg.ReservedPort = false // NULL needs no reserved port
 	cfg.Dial = dial
 	var c *transport.Client
 	var err error

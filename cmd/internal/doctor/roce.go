@@ -1,4 +1,4 @@
-// Checks by RoCE: whether the server accepts a connection, and the kernel's device for it.
+// Checks over RoCE: whether the server accepts a connection, and the kernel's device for RoCE.
 
 package doctor
 
@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// checkRoCE connects by RoCE and makes one call. UDP has no cheaper test of a port.
+// checkRoCE connects over RoCE and makes one call. A UDP port has no cheaper test.
 func checkRoCE(ctx context.Context, cu *checkup) Finding {
 	if cu.overTLS() {
 		return cu.failIfWanted(false, "take iWARP (--rdma iwarp), TCP (--proto tcp), or Kerberos (--sec krb5p)", "%d: there is no TLS over RoCE", cu.RDMAPort)

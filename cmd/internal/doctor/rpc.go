@@ -26,7 +26,7 @@ const (
 	progNFSACL = 100227
 )
 
-// programs are the programs to call. NFS 3 comes first, because a mount requires it.
+// programs lists the programs to call. NFS 3 comes first, because a mount requires it.
 var programs = []struct {
 	name       string
 	prog, vers uint32
@@ -73,7 +73,7 @@ func checkStartUp(_ context.Context, cu *checkup) Finding {
 	return ok("%s", text)
 }
 
-// depth formats a depth of the MPA start-up.
+// depth formats a depth from the MPA start-up.
 func depth(n uint16) string {
 	if n == mpa.NotNegotiated {
 		return "not negotiated"
@@ -94,8 +94,8 @@ func (cu *checkup) config(service string) transport.ClientConfig {
 	return transport.ClientConfig{Service: service, Cred: transport.SysCred(), ReservedPort: true, CallTimeout: most, RetryTimeout: most, MaxRetries: -1}
 }
 
-// configOf is config for a port: with TLS, if it is wanted, on the NFS ports. Other ports get calls
-// in clear, as from a mount.
+// configOf is like config, for one port. The NFS ports use TLS, if TLS is wanted. Other ports get
+// calls without TLS, as from a mount.
 func (cu *checkup) configOf(service string, port int) transport.ClientConfig {
 	cfg := cu.config(service)
 	if (port == cu.TCPPort || port == cu.RDMAPort) && cu.overTLS() {
@@ -140,7 +140,7 @@ func rdmaFacts(c *transport.Client) Finding {
 func checkProgramsRDMA(ctx context.Context, cu *checkup) Finding {
 	f, mount, locks := askPrograms(ctx, cu, cu.rdma, false)
 	cu.rdmaMount = mount
-	_ = locks // over RDMA the kernel never asks for locks
+	_ = locks // over RDMA the kernel never requests locks
 	return f
 }
 

@@ -22,8 +22,8 @@ import (
 // expirySoon is the time before a certificate's end at which its renewal is due.
 const expirySoon = 14 * 24 * time.Hour
 
-// checkTLS makes a TLS session on the TCP port. If no TLS is wanted, it reports the offer only, and
-// does not verify the certificate: nothing is sent.
+// checkTLS makes a TLS session on the TCP port. If no TLS is wanted, it only reports whether the
+// server offers TLS. It then does not verify the certificate, because no call is sent.
 func checkTLS(ctx context.Context, cu *checkup) Finding {
 	wanted := cu.overTLS()
 	cfg := cu.config("nfs")
@@ -67,7 +67,8 @@ func certNames(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// firstExpiry returns the first end of a certificate in the server's chain, or of this client's.
+// firstExpiry returns which certificate expires first, in the server's chain or this client's, and
+// when.
 func (cu *checkup) firstExpiry(state *tls.ConnectionState) (end time.Time, whose string) {
 	end, whose = state.PeerCertificates[0].NotAfter, "the server's certificate"
 	if len(state.VerifiedChains) > 0 {
@@ -101,9 +102,9 @@ func (cu *checkup) withoutTLS(wanted bool, err error) Finding {
 // afterTLS returns the finding of checks that need a session, after a failed handshake.
 func afterTLS() Finding { return skip("", "not tried: it needs %q to be well", tlsCheck) }
 
-// demandOfTLS finds out whether a call was refused because its export demands TLS, or a certificate
-// of the client. For that it repeats the call over TLS, and accepts any certificate: a call in
-// clear has shown as much. o are the options of the refused call.
+// demandOfTLS finds out whether a call was refused because its export demands TLS, or a client
+// certificate. It repeats the call over TLS and accepts any certificate, because a call without TLS
+// has already shown the same data. o are the options of the refused call.
 func (cu *checkup) demandOfTLS(ctx context.Context, o nfsclient.Options, port int, err error) (Finding, bool) {
 	weak, denied := refusedForTLS(err)
 	if !weak && !denied || cu.roce {
@@ -135,7 +136,8 @@ func (cu *checkup) demandOfTLS(ctx context.Context, o nfsclient.Options, port in
 	return Finding{}, false
 }
 
-// demandOfCertificate returns the finding for an export that TLS alone does not open.
+// demandOfCertificate returns the finding for an export to which TLS without a client certificate
+// gives no access.
 func (cu *checkup) demandOfCertificate() Finding {
 	if cu.overTLS() && cu.Security.XprtSec == transport.XprtMTLS {
 		cu.refused = true
@@ -146,7 +148,8 @@ func (cu *checkup) demandOfCertificate() Finding {
 		" (nfsrdmad cert client NAME makes one)", "the export demands a certificate of this client (xprtsec=mtls)")
 }
 
-// orAuthority returns the flag of the server's authority, if the demand needs it.
+// orAuthority returns the flag for the server's authority if this system does not trust the
+// certificate.
 func (cu *checkup) orAuthority() string {
 	if cu.trusted || cu.overTLS() {
 		return ""
@@ -154,8 +157,8 @@ func (cu *checkup) orAuthority() string {
 	return " " + secure.Flag("cacert", "FILE")
 }
 
-// refusedForTLS reports whether a server may refuse a call because of its connection: by
-// AUTH_TOOWEAK, or as Linux's server does, by NFS3ERR_ACCES.
+// refusedForTLS reports whether a server may have refused a call because of its connection: with
+// AUTH_TOOWEAK or, as Linux's server does, with NFS3ERR_ACCES.
 func refusedForTLS(err error) (weak, denied bool) {
 	var auth *transport.AuthError
 	var status *nfsclient.StatusError
@@ -163,7 +166,7 @@ func refusedForTLS(err error) (weak, denied bool) {
 	return weak, asStatus(err, &status) && status.Status == nfs3.ErrAcces
 }
 
-// fsinfoOnce makes a call on the export over a connection of its own.
+// fsinfoOnce calls FSINFO on the export over a separate connection.
 func (cu *checkup) fsinfoOnce(ctx context.Context, o nfsclient.Options, port int) error {
 	c, err := nfsclient.Dial(ctx, cu.portAddr(port), o)
 	if err != nil {

@@ -73,7 +73,7 @@ func (cu *checkup) removeFile(name string) error {
 	return cu.nfs.Remove(ctx, cu.root, name)
 }
 
-// writeRead writes random bytes, commits them, and compares the bytes read back.
+// writeRead writes random bytes, commits them, reads them back and compares.
 func (cu *checkup) writeRead(ctx context.Context, fh nfs3.FH) error {
 	data := make([]byte, writeSize)
 	rand.Read(data)
@@ -151,7 +151,7 @@ func writeAdvice(s nfs3.Status) string {
 	return ""
 }
 
-// spread returns the least and the median of at least one time.
+// spread returns the least and the median of times, which must not be empty.
 func spread(times []time.Duration) (least, median time.Duration) {
 	slices.Sort(times)
 	return times[0].Round(100 * time.Nanosecond), times[len(times)/2].Round(100 * time.Nanosecond)

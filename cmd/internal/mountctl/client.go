@@ -74,11 +74,11 @@ func (c *Conn) read() (m message, err error) {
 	return m, err
 }
 
-// ErrHeld means that the kernel still has the mount when all written data is stable.
+// ErrHeld means: all written data is stable, but the kernel still has the mount.
 var ErrHeld = errors.New("another mount namespace has it")
 
-// Wait returns when the process has written all data back and ends. The error is the error of lost
-// data, or ctx's. If the data is written but the kernel still has the mount, as it may be about to
+// Wait returns when the process has written all data back and ends. The error is about lost data,
+// or is ctx's. If the data is written but the kernel still has the mount, as it may be about to
 // release it, Wait returns ErrHeld and can be called again. Call Stats on the Conn before: only
 // then has the process surely accepted the connection.
 func (c *Conn) Wait(ctx context.Context) error {

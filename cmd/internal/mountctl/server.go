@@ -108,7 +108,7 @@ func (s *Server) answer(c *net.UnixConn) {
 	lines := make(chan string)
 	gone := make(chan struct{})
 	defer close(gone)
-	s.conns.Go(func() { // ends when answer has closed c, at the latest
+	s.conns.Go(func() { // ends at the latest when answer has closed c
 		defer close(lines)
 		in := bufio.NewScanner(c)
 		for in.Scan() {

@@ -16,9 +16,8 @@ import (
 // runDir is the directory of services' sockets; tests replace it.
 var runDir = "/run"
 
-// socketDirs returns the possible directories of a user's sockets, in order of preference. The
-// directories do not depend on the environment, because the command that looks for a socket may
-// have another environment.
+// socketDirs returns the possible directories for a user's sockets, in order of preference. They do
+// not depend on the environment, because the command that looks for a socket may have another one.
 func socketDirs(uid uint32) []string {
 	if uid == 0 {
 		return []string{filepath.Join(runDir, "nfsrdma")}

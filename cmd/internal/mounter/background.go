@@ -67,7 +67,8 @@ func Background(ctx context.Context, args []string, stderr *os.File) error {
 // Background. It leaves the terminal and starts a new session.
 func ReportReady(fd int, log *Log) {
 	log.Detach()
-	_, _ = syscall.Setsid() // fails only in a process-group leader; Background's children are none
+	// Setsid fails only for process-group leaders, which Background's children are not
+	_, _ = syscall.Setsid()
 	f := os.NewFile(uintptr(fd), "ready")
 	_, _ = f.Write([]byte{1})
 	f.Close()

@@ -63,7 +63,7 @@ func (r *Request) attempt(ctx context.Context, s *session.Session, responding fu
 		switch {
 		case ctx.Err() != nil:
 			return fsys, err
-		case errors.Is(err, nfsclient.ErrOtherVolume): // every transport gives the same error
+		case errors.Is(err, nfsclient.ErrOtherVolume): // every transport would give the same error
 			return nil, err
 		case err == nil && len(r.Source.Targets) > 1:
 			tell(fmt.Sprintf("%s: over %s%s", r.Spec, strings.ToUpper(t.Transport.String()), r.rdmaReason(before)))

@@ -24,14 +24,14 @@ import (
 // security context is made, so new tickets are used without a new mount.
 type Kerberos struct {
 	// set once
-	keytab    string // "": by krb5.conf
+	keytab    string // "": the keytab in krb5.conf
 	rootCache bool
 	conf      *krb5.Config
-	confErr   error // from reading conf
+	confErr   error // the error from reading conf
 	find      *ccache.Finder
 	log       func(line string)
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	servers map[string]*gss.Client
 	known   map[string]*krb5.Credentials // by user and place
 	logged  map[uint32]time.Time         // the last line about a user without tickets
@@ -48,7 +48,7 @@ func newKerberos(s *Settings, log func(line string)) *Kerberos {
 	return k
 }
 
-// ownTime bounds the check for tickets of this process's user, which may ask a key server.
+// ownTime limits the check for tickets of this process's user, which may query a key server.
 const ownTime = 10 * time.Second
 
 // own returns the credentials of this process's user, if there are any; see nfsclient.Options.GSS.
@@ -103,7 +103,7 @@ func (e *TicketError) Error() string {
 }
 
 // Is matches Errno. The reason is not unwrapped: an errno in it, such as ECONNREFUSED from a key
-// server, says nothing about the file.
+// server, is not about the file that a program uses.
 func (e *TicketError) Is(target error) bool {
 	return target == error(e.Errno())
 }

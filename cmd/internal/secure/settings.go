@@ -21,7 +21,7 @@ type Settings struct {
 
 	// Files in PEM form; "" for the default.
 	CACert    string // issuers of server certificates; default: the system's
-	Cert, Key string // the client's, for mtls
+	Cert, Key string // the client's certificate and key, for mtls
 	CRL       string // revoked certificates; default: none are known
 	TLSName   string // the name in the server's certificate; default: the server's name
 
@@ -35,7 +35,7 @@ var flavors = []struct {
 	flavor oncrpc.Flavor
 }{{"sys", oncrpc.FlavorSys}, {"krb5", oncrpc.FlavorKrb5}, {"krb5i", oncrpc.FlavorKrb5i}, {"krb5p", oncrpc.FlavorKrb5p}}
 
-// SecWords returns the values of sec= for one flavor.
+// SecWords returns the words that sec= accepts for one flavor.
 func SecWords() (words []string) {
 	for _, f := range flavors {
 		words = append(words, f.name)

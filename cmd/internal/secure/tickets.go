@@ -119,7 +119,7 @@ var ErrLate = errors.New("no KDC has answered in time")
 
 // An initiator tries a user's places in turn.
 type initiator struct {
-	gss.Initiator // the successful one
+	gss.Initiator // the initiator that has succeeded
 
 	k      *Kerberos
 	uid    uint32
@@ -140,7 +140,7 @@ func (i *initiator) Start(ctx context.Context) ([]byte, error) {
 			i.Initiator = in
 			return token, nil
 		}
-		if ctx.Err() != nil { // says nothing about the tickets
+		if ctx.Err() != nil { // the context's end is not the tickets' fault
 			return nil, fmt.Errorf("%w: %w", ErrLate, err)
 		}
 		reasons.add(s.Name, err)

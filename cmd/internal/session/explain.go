@@ -80,7 +80,7 @@ func (s *Session) explainTLS(t nfsclient.Target, e *transport.TLSError) error {
 	return err
 }
 
-// unresolved returns the message for a host name without an address.
+// unresolved returns the message about a host name without an address.
 func unresolved(host string, err *net.DNSError) string {
 	// the resolver's text follows the operation and the resolver's address
 	why := err.Err[strings.LastIndex(err.Err, ": ")+1:]
@@ -90,7 +90,7 @@ func unresolved(host string, err *net.DNSError) string {
 	return fmt.Sprintf("cannot resolve host %s: name server %s: %s: check /etc/resolv.conf, or give an address", host, err.Server, strings.TrimSpace(why))
 }
 
-// explainSeveral lists the error of each of several servers in one line.
+// explainSeveral returns one line with the error of each server, if there are several.
 func (s *Session) explainSeveral(t nfsclient.Target, err error) error {
 	var why []string
 	for _, line := range strings.Split(errors.Unwrap(err).Error(), "\n") {
@@ -115,7 +115,7 @@ const (
 // sentence or "", and whether the result is certain.
 func probeLate(ctx context.Context, cancel context.CancelFunc, t nfsclient.Target) func() (hint string, sure bool) {
 	if t.Others != "" {
-		return func() (string, bool) { return "", false } // the next server is tried in any case
+		return func() (string, bool) { return "", false } // the next server is tried anyway
 	}
 	delay := probeDelay
 	if end, ok := ctx.Deadline(); ok {

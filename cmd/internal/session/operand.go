@@ -33,7 +33,7 @@ func (s *Session) Operand(ctx context.Context, arg string) (Operand, error) {
 	return Operand{}, cli.WithCause(err, strings.TrimPrefix(err.Error(), arg+": "))
 }
 
-// EachOperand runs a command for each argument. A failure is reported as in "cannot remove 'URL':
+// EachOperand runs a command for each argument. A failure is reported as "cannot remove 'URL':
 // Reason", with what and the whole argument, and the next argument follows. An error of the
 // standard output ends the loop and is returned.
 func (s *Session) EachOperand(ctx context.Context, rep *cli.Reporter, what string, args []string, do func(Operand) error) error {
@@ -68,7 +68,7 @@ func Failure(what, name string, err error) error {
 	return cli.WithCause(err, what+" "+text.QuoteAlways(name)+": "+cli.Reason(err))
 }
 
-// Finished is an error with its operand already in the text.
+// A Finished is an error whose text already names its operand.
 type Finished struct {
 	Text  string
 	Cause error // nil: the text is complete

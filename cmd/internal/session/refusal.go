@@ -18,7 +18,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// refusals are server errors that missing rights may explain. It is safe for concurrent use.
+// A refusals collects server errors that missing rights may explain. It is safe for concurrent use.
 type refusals struct {
 	mu   sync.Mutex
 	seen []nfsclient.StatusError
@@ -61,7 +61,7 @@ func (s *Session) Advise(ctx context.Context) {
 	var sure, perhaps []string
 	for _, o := range s.opened {
 		if o.fsys.Client().Kerberos() {
-			continue // the uids here and there differ
+			continue // the server's uids differ from this machine's
 		}
 		view, err := o.view(ctx)
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *Session) Advise(ctx context.Context) {
 	}
 }
 
-// view returns the View of an operand's directory, or of its nearest existing ancestor.
+// view returns the View for an operand's directory, or for its nearest existing ancestor.
 func (o *openedPath) view(ctx context.Context) (v rights.View, err error) {
 	for p := strings.Trim(o.rest, "/"); ; p = path.Dir(p) {
 		if p == "." {

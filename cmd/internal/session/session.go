@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/transport"
 )
 
-// Flags are the connection flags as given on the command line.
+// Flags has the connection flags as given on the command line.
 type Flags struct {
 	Proto          string        // rdma, tcp, auto (RDMA, else TCP); empty: by the path
 	RDMA           string        // iwarp, roce or auto (iWARP, else RoCE); empty: iwarp

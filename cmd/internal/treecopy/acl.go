@@ -1,4 +1,5 @@
-// ACLs: a copy with its source's mode also has its source's ACLs, or fewer rights without the ACLs.
+// ACLs: a copy with its source's mode also has its source's ACLs. If it cannot have them, it has
+// fewer rights.
 
 package treecopy
 
@@ -25,9 +26,8 @@ type fileSystem struct {
 // plain reports whether the lists say no more than a mode.
 func plain(a *nfsclient.ACLs) bool { return a.Access.IsMode() && len(a.Default) == 0 }
 
-// groupNarrowed removes from a mode the rights that the ACL denies the file's group. The mode alone
-// does not show these rights, because its group bits are the mask, the limit for all named users
-// and groups.
+// groupNarrowed removes from a mode the rights that the ACL denies to the file's group. The mode
+// does not show them: its group bits are the mask, the limit for all named users and groups.
 func groupNarrowed(mode fs.FileMode, acl posixacl.ACL) fs.FileMode {
 	for _, e := range acl {
 		if e.Tag == posixacl.GroupObj {
@@ -53,13 +53,13 @@ func (r *Run) aclsOf(ctx context.Context, src *Meta, read aclReader) (nfsclient.
 }
 
 // preserveACLs replaces an object's ACLs, also those inherited from its directory, by its source's.
-// mode is the source's mode as far as it is kept. The call comes before the mode is set: until then
-// only the owner has access, and afterwards no user has more rights than at the source.
+// mode is the source's mode as far as it is kept. It is called before the mode is set. Until the
+// mode is set, only the owner has access; afterwards no user has more rights than at the source.
 //
 // It returns the mode to set. If the ACL cannot be kept, the group gets the group entry's rights
 // rather than the mask, because a file writable for one more user must not become writable for a
-// group. settable is false if the object may keep ACLs that it must not have: its mode limits them
-// and must stay.
+// group. settable is false if the object may keep ACLs that it must not have. Its mode limits these
+// ACLs, so the mode must stay.
 func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read aclReader, mode fs.FileMode,
 	set func(context.Context, Attr) error) (_ fs.FileMode, settable, ok bool) {
 	what := "preserving permissions for " + r.quote(text)
@@ -81,7 +81,8 @@ func (r *Run) preserveACLs(ctx context.Context, text string, src *Meta, read acl
 	}
 	acls = nfsclient.ACLs{Access: posixacl.FromMode(uint32(mode.Perm()))}
 	if e := set(ctx, Attr{SetACLs: true, ACLs: acls}); e != nil {
-		if err == nil || r.opt.move { // a copy has one line already; of a move it was a warning
+		// a copy's failure is one line already; a move's was a warning
+		if err == nil || r.opt.move {
 			r.fail(ctx, what, e)
 		}
 		return 0, false, false
@@ -141,14 +142,14 @@ func dropACL(remove func(attr string) error) error {
 	return nil
 }
 
-// writeACLsAt is writeACLs for a name in a directory. It does not follow a link.
+// writeACLsAt is like writeACLs, for a name in a directory. It does not follow a link.
 func writeACLsAt(dirfd int, name string, a *nfsclient.ACLs) error {
 	path := join(procFD(dirfd), name)
 	set := func(attr string, value []byte) error { return unix.Lsetxattr(path, attr, value, 0) }
 	return writeACLs(a, set, func(attr string) error { return unix.Lremovexattr(path, attr) })
 }
 
-// writeACLsOf is writeACLs for an open file.
+// writeACLsOf is like writeACLs, for an open file.
 func writeACLsOf(fd int, a *nfsclient.ACLs) error {
 	set := func(attr string, value []byte) error { return unix.Fsetxattr(fd, attr, value, 0) }
 	return writeACLs(a, set, func(attr string) error { return unix.Fremovexattr(fd, attr) })

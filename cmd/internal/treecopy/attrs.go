@@ -82,7 +82,7 @@ func (r *Run) reportNotKept(ctx context.Context, what string, err error) (ok boo
 	return true
 }
 
-// errTimeRange is the error for a time replaced by the nearest possible time.
+// errTimeRange is reported when the nearest possible time replaces a time.
 var errTimeRange = errors.New("NFS version 3 has no time before 1970 or after 2106: the nearest one was set")
 
 // timesFit reports whether NFS version 3 can represent a's times.

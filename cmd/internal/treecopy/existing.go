@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// mayOverwrite decides about an existing target, in cp(1)'s order: same file, -u, -n and -i,
-// mismatched types, a target of this run.
+// mayOverwrite decides about an existing target in cp(1)'s order: same file, -u, -n and -i,
+// mismatched types, a target made by this run.
 func (r *Run) mayOverwrite(ctx context.Context, j *job, mark madeKey) (proceed, ok bool) {
 	target := *j.old
 	if target.Mode.Type() == fs.ModeSymlink && r.copiesContent(j) {
@@ -57,7 +57,8 @@ func (r *Run) wanted(ctx context.Context, j *job, target *Meta) bool {
 	return true
 }
 
-// question returns the -i question about a target, or another question without write permission.
+// question returns the -i question about a target, or a different one if the target is not
+// writable.
 func (r *Run) question(ctx context.Context, j *job, target *Meta) string {
 	name := r.quote(j.dstText)
 	m := *target

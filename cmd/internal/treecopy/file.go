@@ -140,9 +140,9 @@ func (r *Run) writeTemp(ctx context.Context, j *job, c *content) (m Meta, state 
 
 // keepsFile reports whether the existing file is rewritten instead of replaced. Other clients of a
 // server may have it open: a replaced file is stale for them, while after a local cp(1) they could
-// continue to read. A one-block content is written to both files; that costs little, and the file
-// is incomplete only for a call or two. A longer write could be interrupted, so larger files are
-// replaced, as are files that get their source's mode or owner.
+// continue to read. If the content is a single block, it is written to both files. This costs
+// little, and the file is incomplete only for a call or two. A longer write could be interrupted,
+// so larger files are replaced, as are files that get their source's mode or owner.
 func (r *Run) keepsFile(ctx context.Context, j *job, c *content) bool {
 	if j.old == nil || j.decided || j.old.FH.Len() == 0 || c.wholeSize() < 0 || r.opt.Preserve.Mode || r.opt.Preserve.Owner {
 		return false

@@ -178,7 +178,7 @@ func (f *localFile) Close() error {
 	return f.File.Close()
 }
 
-// A localSink is a new file in a directory.
+// A localSink is a Sink for a new file in a directory.
 type localSink struct {
 	localFile
 	d *localDir

@@ -24,7 +24,7 @@ type movedFile struct {
 }
 
 // Move moves sources to dst, or into a directory dst. No part of a source is removed before all of
-// the source is at its target. The returned error is ctx's.
+// the source is at its target. The returned error is nil or ctx's.
 func (r *Run) Move(ctx context.Context, sources []Operand, dst Operand) error {
 	r.opt.move, r.opt.Recursive, r.opt.Follow, r.opt.Force = true, true, FollowNever, true
 	r.opt.Preserve = Preserve{Mode: true, Owner: true, Times: true, Links: true}
@@ -81,7 +81,7 @@ func (r *Run) moveOperand(ctx context.Context, src Operand, to Dir, name string)
 	}
 }
 
-// mayReplace decides about an existing target, in mv(1)'s order.
+// mayReplace decides about an existing target in mv(1)'s order.
 func (r *Run) mayReplace(ctx context.Context, j *job) bool {
 	old, err := j.to.Lstat(ctx, j.name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,7 +27,7 @@ const (
 // Sparse selects when to make holes.
 type Sparse uint8
 
-// The choices of --sparse.
+// When holes are made, as with --sparse.
 const (
 	SparseAuto   Sparse = iota // if the source has holes
 	SparseAlways               // for all runs of zeros

@@ -156,8 +156,8 @@ func (r *Run) inOrder(ctx context.Context, c *content, w *writer, off int64) (in
 }
 
 // inParallel copies from off to the end. Up to the reported size it copies several blocks
-// concurrently, or only the data segments if the source has holes. Then it checks for more data. It
-// returns the file's end.
+// concurrently, or only the data segments if the source has holes. After that it checks for more
+// data. It returns the file's end.
 func (r *Run) inParallel(ctx context.Context, c *content, w *writer, off int64) (int64, error) {
 	p := &parallel{r: r, c: c, w: w}
 	p.g, p.ctx = errgroup.WithContext(ctx)
@@ -237,8 +237,8 @@ func (p *parallel) segments(off int64) int64 {
 			p.extent(start, end)
 			off, size = end, -1
 		case size < 0:
-			// Data added between NextData and Size lies below this size and would be taken for a
-			// hole. So the data segments are asked for again.
+			// Data that was added between NextData and Size lies below this size, and would be
+			// taken for a hole. So query the data segments again.
 			if size, err = p.c.src.Size(); err != nil {
 				p.err = err
 				return off

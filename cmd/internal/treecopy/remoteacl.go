@@ -16,14 +16,15 @@ import (
 type dirACLs struct {
 	in *remoteDir // set once: the parent, if this run made the directory; otherwise nil
 
-	// guards the rest, also during calls to the server; lock order: a directory before its parent
+	// mu guards the next fields, also during calls to the server; lock order: a directory before
+	// its parent
 	mu    sync.Mutex
 	known bool
 	now   nfsclient.ACLs // an empty Access stands for the mode
 }
 
-// current returns the directory's ACLs. It asks the server until one answer has come, and never if
-// this run made the directory in a parent without a default ACL.
+// current returns the directory's ACLs. It queries the server until there has been one answer. It
+// never does so if this run made the directory in a parent without a default ACL.
 func (d *remoteDir) current(ctx context.Context) (nfsclient.ACLs, error) {
 	d.acls.mu.Lock()
 	defer d.acls.mu.Unlock()

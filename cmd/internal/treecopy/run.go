@@ -25,7 +25,7 @@ type Run struct {
 	blocks  sync.Pool     // *[]byte of blockSize
 	cleanup time.Duration // cleanupTime; tests set a longer one for busy machines
 
-	// of Copy or Move, which run one at a time
+	// state of Copy or Move; only one of them runs at a time
 	cancel    context.CancelCauseFunc
 	seen      map[operandKey]bool // sources so far
 	made      map[madeKey]bool    // targets of operands
@@ -36,7 +36,7 @@ type Run struct {
 	failures atomic.Int64
 	askMu    sync.Mutex // held while the user is asked; the holder takes no other lock
 
-	// guards madeDirs, moved; held for lookups only, never during file-system calls
+	// mu guards madeDirs and moved; it is held only for lookups, never during file-system calls
 	mu sync.Mutex
 	// destination directories made by this run, which must not be copied again
 	madeDirs map[key]bool
@@ -82,7 +82,7 @@ func (r *Run) fail(ctx context.Context, what string, err error) bool {
 }
 
 // Copy copies sources to dst, or into a directory dst. Failures are reported and do not stop the
-// other copies. The returned error is ctx's, or that of a lost server.
+// other copies. The returned error is ctx's, or the error of a lost server.
 func (r *Run) Copy(ctx context.Context, sources []Operand, dst Operand) error {
 	return r.each(ctx, sources, dst, r.copyOperand)
 }
@@ -243,8 +243,8 @@ type job struct {
 	inPlace bool  // old can only be written through the target's name
 }
 
-// copiesContent reports whether the job copies the source's bytes. Otherwise the job makes an
-// object of the source's type.
+// copiesContent reports whether the job copies the source's bytes. Otherwise it makes an object
+// with the source's type.
 func (r *Run) copiesContent(j *job) bool {
 	t := j.src.Mode.Type()
 	return t == 0 || !r.opt.Recursive && t != fs.ModeSymlink

@@ -118,7 +118,7 @@ func mknodAt(dirfd int, name string, perm fs.FileMode, m Meta) error {
 }
 
 // carried reports whether an extended attribute survives a replaced content: ACLs and users'
-// attributes. Capabilities belong to the old program.
+// attributes. Capabilities do not survive, because they belong to the old program.
 func carried(name string) bool {
 	return name == posixacl.AttrAccess || strings.HasPrefix(name, "user.")
 }
@@ -181,7 +181,7 @@ func timespec(t time.Time) unix.Timespec {
 	return unix.Timespec{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}
 }
 
-// utimensFD sets the times of an open file.
+// utimensFD sets an open file's times.
 func utimensFD(fd int, ts []unix.Timespec) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(fd), ts, 0)
 }

@@ -31,7 +31,7 @@ func tempName(name string) string {
 	if over := 1 + len(name) + len(end) - maxNameLen; over > 0 {
 		valid := utf8.ValidString(name)
 		for name = name[:len(name)-over]; valid && !utf8.ValidString(name); {
-			name = name[:len(name)-1] // does not cut a character
+			name = name[:len(name)-1] // so that no character is cut in two
 		}
 	}
 	return "." + name + end

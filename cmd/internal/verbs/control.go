@@ -89,7 +89,7 @@ func (t *control) receive(n int) ([]byte, error) {
 	return t.read(n)
 }
 
-// await is receive without a time limit.
+// await is like receive, without a time limit.
 func (t *control) await(n int) ([]byte, error) {
 	_ = t.SetReadDeadline(time.Time{})
 	return t.read(n)

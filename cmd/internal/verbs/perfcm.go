@@ -41,7 +41,7 @@ const (
 	cmMessage = 256
 )
 
-// connectControlByCM is connectControl through the connection manager.
+// connectControlByCM is like connectControl, through the connection manager.
 func connectControlByCM(ctx context.Context, o *Options) (*control, error) {
 	own := *o
 	own.Service, own.Size = rnic.RC, cmMessage
@@ -99,7 +99,7 @@ func (c *cmConn) admit(ctx context.Context, o *Options, params rnic.ConnParams) 
 	return c.e.admit(ctx, l, params)
 }
 
-// until limits the next wait to a deadline; zero means no limit.
+// until limits the next wait to a deadline; a zero t means no limit.
 func (c *cmConn) until(t time.Time) {
 	const never = 1000 * time.Hour
 	d := never
@@ -174,8 +174,8 @@ func (c *cmConn) SetDeadline(t time.Time) error      { c.read, c.write = t, t; r
 func (c *cmConn) SetReadDeadline(t time.Time) error  { c.read = t; return nil }
 func (c *cmConn) SetWriteDeadline(t time.Time) error { c.write = t; return nil }
 
-// connectByCM connects the test's queue pair between two barriers, so that both ends are ready. The
-// barriers' keys name no queue pair yet.
+// connectByCM connects the test's queue pair between two barriers, so both ends are ready. The
+// barriers' keys do not name the queue pair yet.
 func (p *perf) connectByCM() error {
 	if err := p.exchangeKeys(exchange.Key{}, p.t.receive); err != nil {
 		return err

@@ -67,8 +67,8 @@ func (r *PingpongReport) Table(w io.Writer) error {
 	return err
 }
 
-// A PerfReport is Perf's result. A server of ib_write_bw has its client's results, a server of
-// ib_read_lat none.
+// A PerfReport is Perf's result. A server of ib_write_bw reports its client's results; a server of
+// ib_read_lat has none.
 type PerfReport struct {
 	Common
 	Messages int     `json:"messages"`                         // that were sent, or have come: UC and UD lose some

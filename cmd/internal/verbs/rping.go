@@ -31,7 +31,7 @@ const (
 type rping struct {
 	*end
 	mr       *rnic.MR // client: source of Reads and target of Writes; server: destination of Reads
-	buf      []byte   // its memory
+	buf      []byte   // mr's memory
 	back     *rnic.MR
 	received [][]byte // received messages, oldest first
 	done     int      // completed work requests not yet waited for
@@ -167,8 +167,8 @@ func (p *rping) run() (n int, err error) {
 	return n, err
 }
 
-// ask is the client's iteration: it announces the message's memory, then the memory to write to,
-// and compares.
+// ask does a client's iteration: it announces the message's memory and then the memory to write to,
+// and compares the two.
 func (p *rping) ask(n int) error {
 	fill(p.buf, n)
 	for _, mr := range []*rnic.MR{p.mr, p.back} {
@@ -199,7 +199,7 @@ func fill(b []byte, n int) {
 	b[len(b)-1] = 0
 }
 
-// answer is the server's iteration: it reads the client's message, confirms the read, and writes
+// answer does a server's iteration: it reads the client's message, confirms the read, and writes
 // the message to the announced memory.
 func (p *rping) answer() error {
 	from, err := p.receiveRegion()

@@ -57,10 +57,10 @@ const (
 	maxIterations = 1 << 30
 )
 
-// serviceNames are the services' names in the programs' options.
+// serviceNames has the services' names in the programs' options.
 var serviceNames = map[rnic.Service]string{rnic.RC: "rc", rnic.UC: "uc", rnic.UD: "ud"}
 
-// ServiceNames are the names accepted by ParseService.
+// ServiceNames lists the names that ParseService accepts.
 var ServiceNames = []string{"rc", "uc", "ud"}
 
 // ParseService parses a service name, ignoring case.
