@@ -38,7 +38,7 @@ func (h hosts) Open(c nfsserver.Caller, tree uint64) (nfsserver.FS, error) {
 	return h.users.Open(c, tree)
 }
 
-// TestTreeOfEachConnection: the address and transport select the tree, whoever the user is.
+// TestTreeOfEachConnection: the address and transport select the tree, with any user.
 func TestTreeOfEachConnection(t *testing.T) {
 	h := serve(t, nfsserver.Options{Squash: remote, Exports: []nfsserver.Export{{Name: "/home", Trees: hosts{newUsers(t)}}}})
 	roots := map[string]nfs3.FH{}

@@ -68,7 +68,7 @@ func TestPollerIsArmedOnlyWhileTheReaderParks(t *testing.T) {
 			if !read() {
 				if tries == 1 {
 					go func() {
-						// the device may or may not be armed by now
+						// the device is armed by now, or still is not
 						k.send(getattrMessage(2, 1))
 						close(sent)
 					}()
