@@ -83,7 +83,7 @@ type connQueue struct {
 	overdueAt  uint64    // lane.ended when overdue was set
 }
 
-// connQueues are a connection's calls.
+// connQueues are a connection's calls, by lane, with their limits.
 type connQueues struct {
 	// Set once, by join.
 	most   int // most concurrent calls in one lane

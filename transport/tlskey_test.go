@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/must"
 )
 
-// smallKey is a limit in bytes, well above a handshake.
+// smallKey takes the place of keyBytes, a TLS key's limit in bytes: a test reaches it soon, but no
+// handshake does.
 const smallKey = 256 << 10
 
 // countedCalls makes calls concurrently, each with data in one direction. The calls count, so that

@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/xdr/nfs3"
 )
 
-// A notedKernel counts the files whose pages are dropped, and calls stored after it has stored a
-// page.
+// A notedKernel counts the files whose pages are dropped. Each StoreNotify calls the function in
+// stored.
 type notedKernel struct {
 	notifier
 	dropped int

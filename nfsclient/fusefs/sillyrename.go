@@ -125,7 +125,8 @@ func isHidden(name string) bool {
 // errHidden is the error for a directory full of hidden names.
 var errHidden = errors.New("no hidden name is free for a file that is removed while open")
 
-// dirAt returns the directory under the name, or nil if it is unknown.
+// dirAt returns the node under the name for RMDIR, or nil if the table has none. With a file's node
+// RMDIR fails.
 func (t *table) dirAt(parent *node, name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -59,7 +59,8 @@ func (b queue) wait(ctx context.Context, stop <-chan struct{}) <-chan error {
 	return ended
 }
 
-// round makes a whole wait, and returns the time between the release and the lock.
+// round makes owner 1 wait, get the lock and release it. It returns the time between the other
+// mount's release and the grant.
 func (b queue) round() time.Duration {
 	b.Helper()
 	ended := b.wait(context.Background(), nil)

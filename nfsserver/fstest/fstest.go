@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdma/nfsrdma/nfsserver"
 )
 
-// A Habit is a permitted difference of an FS, which a check would report.
+// A Habit is an FS's permitted departure from the contract. Without the Habit a check reports it.
 type Habit int
 
 // The habits.

@@ -25,8 +25,9 @@ func newCommits(m meta.Meta, timeOf func(meta.Ino, nfsserver.Time) nfsserver.Tim
 	return &commits{Meta: m, timeOf: timeOf, failed: map[meta.Ino]bool{}}
 }
 
-// Write commits a file's slice. JuiceFS passes the time of the writer's last copy. The time
-// reported by getattr is a moment later; setting it afterwards would be a second transaction.
+// Write commits a file's slice. at is when JuiceFS's writer last copied bytes. If getattr has
+// reported a time a moment later, the commit sets that one: setting it afterwards would be a second
+// transaction.
 func (c *commits) Write(ctx meta.Context, ino meta.Ino, chunk, off uint32, s meta.Slice, at time.Time) syscall.Errno {
 	mtime := c.timeOf(ino, asTime(at.Unix(), uint32(at.Nanosecond())))
 	no := c.Meta.Write(ctx, ino, chunk, off, s, time.Unix(mtime.Sec, int64(mtime.Nsec)))

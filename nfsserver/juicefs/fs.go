@@ -35,7 +35,7 @@ type FS struct {
 	settings func() (*meta.Format, error) // of the volume that exists now (gonevolume.go)
 	readOnly bool
 	sole     bool                    // its metadata is in Badger, which only this process has open
-	key      [nfsserver.KeySize]byte // for file handles
+	key      [nfsserver.KeySize]byte // of the volume: for file handles, and mac
 	blob     object.ObjectStorage
 	local    *localDirs
 	work     background

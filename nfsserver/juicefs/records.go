@@ -78,7 +78,7 @@ type callPage struct {
 	records []record
 }
 
-// calls are a server's records.
+// calls are a server's records of executed calls.
 type calls struct {
 	owner uint64       // random, to distinguish our slot from another server's
 	slot  atomic.Int64 // -1: no records are written

@@ -116,7 +116,7 @@ func (s sessionFile) read() (r sessionRecord, err error) {
 	return r, err
 }
 
-// record returns the record of a session, here and now.
+// record returns a session's record, with this machine's boot and this file's inode.
 func (s sessionFile) record(in *meta.Session) (sessionRecord, error) {
 	r := sessionRecord{Session: in.Sid, Since: in.MountTime}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -18,10 +18,10 @@ import (
 //	kernelRef  1 byte kind, 8 mount, 1 handle type, then the handle of name_to_handle_at(2)
 //	inodeRef   1 byte kind, 8 mount, 8 volume, 8 inode number, 8 generation
 //
-// A kernel handle contains the inode's generation, so a handle is stale once its number is reused.
-// An inodeRef has a hash of the kernel handle, because a process without the right to open handles
-// may still get them. Without kernel handles an inodeRef has the birth time, or else a generation
-// given by the server (owngenerations.go).
+// A kernel handle contains the inode's generation, so it is stale once the inode number is reused.
+// An inodeRef serves file systems without kernel handles, and processes without the right to open
+// them. Its generation is a hash of the kernel handle, if the process can read that. Otherwise the
+// generation is the birth time, or a number given by the server (owngenerations.go).
 const (
 	kernelRef = 3
 	inodeRef  = 4

@@ -98,8 +98,8 @@ func streamOf(b *testing.B, x *side, wr rnic.SendWR) {
 func BenchmarkPingPong(b *testing.B)         { pingPong(b, rnic.RC, 0) }
 func BenchmarkDatagramPingPong(b *testing.B) { pingPong(b, rnic.UD, 40) }
 
-// pingPong makes each side answer in its handler, without waking another goroutine, like the
-// program over plain UDP.
+// pingPong makes each side answer in its handler. So no answer wakes another goroutine, as in
+// BenchmarkPlainUDPPingPong.
 func pingPong(b *testing.B, service rnic.Service, grh int) {
 	x, y := pair(b, service, Options{}, 4096)
 	done := make(chan struct{})

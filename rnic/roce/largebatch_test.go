@@ -77,7 +77,7 @@ func TestLargeBatchIsAnsweredInParts(t *testing.T) {
 	if late.large == 0 {
 		t.Error("no batch was large")
 	}
-	// Sometimes another thread, which is sending, takes over.
+	// If another thread is sending already, it also sends these answers, sometimes late.
 	if 4*late.over > late.large {
 		t.Errorf("of %d large batches %d were looked at further before an answer", late.large, late.over)
 	}

@@ -137,7 +137,8 @@ func main() {
 	exit(run(ctx, c))
 }
 
-// outside builds the other commands, which may need the network, and runs everything else inside.
+// outside runs in the first process. It builds the commands to compare with, because only this
+// process is sure to have the network, and starts the measuring process.
 func outside(ctx context.Context, c config) error {
 	if c.against == "" {
 		return runInside(c.cpus)

@@ -41,7 +41,8 @@ func statsOf(t *testing.T, out string) fusefs.Stats {
 	return s
 }
 
-// fieldNames replaces keys by names of fields, and seconds by nanoseconds.
+// fieldNames turns a report's keys into the field names of fusefs.Stats, in any case, and seconds
+// into nanoseconds. It drops times_least_seconds, which has no field.
 func fieldNames(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -105,7 +105,7 @@ func (w *Worker) Do(dir string, s Step) (o Outcome, err error) {
 	return w.file(fd, s), nil
 }
 
-// outcome returns the outcome for a count and an error.
+// outcome returns the count of a call, or the name of its error.
 func (w *Worker) outcome(n int64, err error) Outcome {
 	var errno unix.Errno
 	switch {

@@ -25,7 +25,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/stack/rig"
 )
 
-// A laterFS counts deferred READs, and calls after between a READ and its reply.
+// A laterFS counts deferred READs: all in later, those without a reply yet in held. Between a READ
+// and its reply it calls the function in the field after.
 type laterFS struct {
 	nfsserver.FS
 	later atomic.Int64

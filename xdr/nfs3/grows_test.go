@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdma/nfsrdma/test/conformance"
 )
 
-// READ is bounded by its count, READDIR and READDIRPLUS by count and maxcount, READLINK by the
-// client's limit; no other reply depends on its call.
+// A READ or READDIR reply grows up to the call's count, a READDIRPLUS reply up to its maxcount, a
+// READLINK reply up to the client's limit for paths. Other replies have a fixed limit.
 func TestGrows(t *testing.T) {
 	conformance.Proves(t, "R8166-193", "R8267-003", "R8267-004", "R8267-005")
 	want := map[uint32]Grows{ProcRead: GrowsCount, ProcReaddir: GrowsCount, ProcReaddirplus: GrowsMaxcount, ProcReadlink: GrowsPath}

@@ -156,7 +156,8 @@ func checkTCPPort(ctx context.Context, cu *checkup) Finding {
 	return cu.failIfWanted(true, advice, "%d: %s", cu.TCPPort, describePort(cu.tcpPort))
 }
 
-// checkBindPort checks whether rpcbind is reachable. Only the kernel's defaults need it.
+// checkBindPort checks whether rpcbind is reachable. Only kernel mounts need it, for ports missing
+// in their options.
 func checkBindPort(ctx context.Context, cu *checkup) Finding {
 	cu.bindPort = portprobe.Identify(ctx, cu.timeLimit(portprobe.Wait), cu.Dial, cu.portAddr(cu.BindPort), portprobe.RPC)
 	if cu.bindPort.Kind == portprobe.RPC {

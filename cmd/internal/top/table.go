@@ -52,7 +52,8 @@ func rows[T any](columns []column[T], items []T, width int) (lines []string) {
 	return lines
 }
 
-// fit returns the columns that fit, in order.
+// fit returns the indexes of the columns to show, from left to right. It drops the column with the
+// highest rank until the others fit or one is left; with width 0 it drops none.
 func fit[T any](columns []column[T], widths []int, width int) (shown []int) {
 	need := -2
 	for i, w := range widths {

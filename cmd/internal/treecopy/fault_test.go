@@ -51,7 +51,8 @@ func bigTree(t *testing.T) string {
 	return top
 }
 
-// onlyWhole checks that every file below dir is whole, and that rest temporary files remain.
+// onlyWhole checks that every file below dir is whole, and that at most rest temporary files
+// remain.
 func onlyWhole(t *testing.T, dir string, rest int) {
 	t.Helper()
 	left := 0

@@ -142,7 +142,7 @@ func acceptable(entries []krb5.KeytabEntry, only string) (names []string) {
 	return names
 }
 
-// userOf returns a function that finds the user of a principal, for a new context.
+// userOf returns a function that looks up a principal's user; each new GSS context calls it.
 func userOf(users *idmap.Map, logger *slog.Logger) func(principal string) (transport.Cred, bool) {
 	var log transport.RateLog
 	log.Logger = logger

@@ -69,7 +69,7 @@ func TestSuiteOverTheWire(t *testing.T) {
 	}
 }
 
-// TestLock: a lock excludes other files of the same file system until Unlock or Close.
+// TestLock: a lock on a file excludes the file system's other handles on it until Unlock or Close.
 func TestLock(t *testing.T) {
 	fsys := billyv5.FromClient(t.Context(), wire.Mount(t, newTree(t, memfs.New(), adapters.Options{})))
 	first, err := fsys.Create("file")

@@ -22,7 +22,7 @@ func FromClient(ctx context.Context, export *nfsclient.FS) billy.Filesystem {
 	return chroot.New(&client{FS: clientfs.New(ctx, export)}, "/")
 }
 
-// A client is an export.
+// A client adapts an export to go-billy.
 type client struct {
 	*clientfs.FS
 }

@@ -17,7 +17,7 @@ import (
 // bounds the call, and the use of the file that it opens.
 func FromClient(export *nfsclient.FS) webdav.FileSystem { return client{export} }
 
-// A client is an export.
+// A client adapts an export to webdav.FileSystem.
 type client struct{ export *nfsclient.FS }
 
 // clean returns a path without the slash that WebDAV clients write after collections.

@@ -70,7 +70,7 @@ func (c *continuation) is(a *action) bool {
 // left returns the number of payload bytes not yet placed.
 func (p *directPlacement) left() int { return p.n - p.got }
 
-// begin starts a segment's placement after its received payload was placed.
+// begin starts the placement of a segment's missing payload. The received part is placed already.
 func (p *directPlacement) begin(in *Inbound, a *action) {
 	*p = directPlacement{open: true, op: a.op, h: a.h, got: len(a.payload), length: a.length, n: a.n,
 		trailer: mpa.Pad(a.length) + mpa.CRCLen}

@@ -105,7 +105,8 @@ func (qp *QP) begin() bool {
 	return false
 }
 
-// route returns the route of a message's packets.
+// route returns the peer's address and our source port for a message's packets. A datagram's
+// peer is in its address handle, a connected QP's in its attributes.
 func (qp *QP) route(e *entry) Route {
 	if qp.service == packet.UD {
 		return Route{Peer: e.AH.Addr.Unmap(), SrcPort: SourcePort(qp.num, e.AH.QPN)}

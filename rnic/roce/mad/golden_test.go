@@ -79,7 +79,7 @@ func goldenREQ() REQ {
 		Primary: Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: GIDOf(client), RemoteGID: GIDOf(server), HopLimit: 64, LocalAckTimeout: 19},
 	}
 	ip, _ := (&IPCM{Source: netip.AddrPortFrom(client, 0xc001), Destination: server}).Append(nil)
-	// RFC 8797 §4.1.
+	// Remote invalidation, and 4 KiB for both inline sizes (RFC 8797 §4).
 	copy(r.PrivateData[copy(r.PrivateData[:], ip):], "\xf6\xab\x0e\x18\x01\x01\x03\x03")
 	return r
 }
