@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -159,6 +160,9 @@ func (l *tcpClientConn) awaitReplies() {
 func (l *tcpClientConn) receiveLoop() {
 	for {
 		rec, err := l.rd.next()
+		if errors.Is(err, errRecordSize) {
+			l.refuseReply()
+		}
 		if err != nil {
 			l.abandon(err)
 			return
@@ -180,6 +184,25 @@ func (l *tcpClientConn) receiveLoop() {
 		l.mu.Unlock()
 		k.tcp.ready <- struct{}{}
 	}
+}
+
+// refuseReply fails the call of a reply over MaxRecord. Sent again, the call would end the next
+// connection too, with all other calls there.
+func (l *tcpClientConn) refuseReply() {
+	xid, err := l.rd.overlongXID()
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	k := l.pending[xid]
+	if k == nil {
+		l.mu.Unlock()
+		return
+	}
+	l.settle(xid)
+	k.tcp.err = &roomError{proc: k.proc.Name, record: true}
+	l.mu.Unlock()
+	k.tcp.ready <- struct{}{}
 }
 
 func (l *tcpClientConn) roundTrip(ctx context.Context, k *outCall) error {

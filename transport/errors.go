@@ -26,7 +26,8 @@ var (
 
 	// ErrNoRoom ends a call if its result item exceeds the sink, or without a sink, if its results
 	// exceed Proc.MaxReply and extra. Over RDMA the server cannot send such results; over TCP the
-	// client drops them. The connection and its other calls continue.
+	// client drops them. The connection and its other calls continue. A reply over TCP of more than
+	// ClientConfig.MaxRecord ends its connection, and other calls are sent again over a new one.
 	ErrNoRoom = errors.New("rpc: the results need more room than the call offers (sink, or MaxReply and extra)")
 
 	// ErrDatagramSize ends a call over UDP that a datagram cannot hold. Nothing was sent.
@@ -35,13 +36,17 @@ var (
 
 // A roomError is a procedure's ErrNoRoom.
 type roomError struct {
-	proc  string
-	cause error // from rpcrdma; nil if this client detected it
-	args  bool  // arguments were offered as chunks, and possibly too long
+	proc   string
+	cause  error // from rpcrdma; nil if this client detected it
+	args   bool  // arguments were offered as chunks, and possibly too long
+	record bool  // the reply exceeds ClientConfig.MaxRecord
 }
 
 func (e *roomError) Error() string {
 	s := e.proc + ": " + ErrNoRoom.Error()
+	if e.record {
+		s += ": the reply is longer than MaxRecord of the ClientConfig, 4 MiB by default"
+	}
 	if e.args {
 		s += ", or its arguments are longer than the server takes as chunks (MaxPull of rpcrdma.Config there, 2 MiB by default)"
 	}

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 // 0       4     bit 31: last fragment of its record; bits 30..0: bytes that follow
 const (
 	markLen      = 4
+	xidLen       = 4 // at the start of each message
 	lastFragment = 1 << 31
 )
 
@@ -40,6 +42,7 @@ type recordReader struct {
 	burst      wait.Burst
 	// charge, if set, is called once for each large record, of at most n bytes.
 	charge func(n int) error
+	head   []byte // after errRecordSize, the record's first bytes as far as they were read
 }
 
 func newRecordReader(r io.Reader, window, limit int) *recordReader {
@@ -75,6 +78,9 @@ func (r *recordReader) next() (*mem.Buffer, error) {
 			rec, err = r.fragment(rec, have, length, most)
 		}
 		if err != nil {
+			if rec != nil {
+				r.head = bytes.Clone(rec.B[:min(have, xidLen)])
+			}
 			rec.Put()
 			return nil, err
 		}
@@ -82,6 +88,17 @@ func (r *recordReader) next() (*mem.Buffer, error) {
 			return rec, nil
 		}
 	}
+}
+
+// overlongXID returns the XID of the record for which next has returned errRecordSize. It reads the
+// XID if need be, and the stream is unusable afterwards.
+func (r *recordReader) overlongXID() (xid uint32, err error) {
+	for len(r.head)+r.end-r.start < xidLen {
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return binary.BigEndian.Uint32(append(r.head, r.win[r.start:r.end]...)), nil
 }
 
 // mark reads a fragment header.

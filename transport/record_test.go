@@ -99,6 +99,26 @@ func TestRecordLimits(t *testing.T) {
 	}
 }
 
+// The XID of a record over the limit is known, wherever its fragments end.
+func TestOverlongXID(t *testing.T) {
+	b := append([]byte{1, 2, 3, 4}, make([]byte, 97)...)
+	for cut := range b {
+		s := slices.Concat(fragment(b[:cut], false), fragment(b[cut:], true))
+		rd := newRecordReader(bytes.NewReader(s), 64, 100)
+		if _, err := rd.next(); !errors.Is(err, errRecordSize) {
+			t.Fatalf("cut at %d: got %v, want errRecordSize", cut, err)
+		}
+		if xid, err := rd.overlongXID(); xid != 0x01020304 || err != nil {
+			t.Errorf("cut at %d: got XID %#x, %v, want 0x1020304", cut, xid, err)
+		}
+	}
+	rd := newRecordReader(bytes.NewReader(fragment(make([]byte, 101), true)[:6]), 64, 100)
+	_, _ = rd.next()
+	if _, err := rd.overlongXID(); err != io.ErrUnexpectedEOF {
+		t.Errorf("two bytes of an XID: got %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+}
+
 // A large record is charged in full, once, before its bytes are read.
 func TestRecordCharge(t *testing.T) {
 	part := make([]byte, 10<<10)

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdma/nfsrdma/xdr"
@@ -83,3 +85,36 @@ func TestResultsWithoutRoom(t *testing.T) {
 type keptItem struct{ data []byte }
 
 func (i *keptItem) DecodeXDR(d *xdr.Decoder) { i.data = bytes.Clone(d.Item(1 << 20)) }
+
+// TestReplyOverMaxRecord: the reply fails its call alone. The connection's other calls succeed over
+// another connection.
+func TestReplyOverMaxRecord(t *testing.T) {
+	for _, n := range []network{{"TCP", listenTCP, DialTCP}, {"TLS", listenTLS, dialTLS}} {
+		t.Run(n.name, func(t *testing.T) {
+			s := NewServer(ServerConfig{}, mirror)
+			addr, done, err := n.serve(s, "127.0.0.1:0")
+			if err != nil {
+				t.Fatalf("serve: %v", err)
+			}
+			defer shutdown(t, s, done)
+			c := n.client(t, addr, ClientConfig{MaxRecord: 64 << 10, MaxRetries: 3})
+			proc := &Proc{Prog: testProg, Vers: testVers, Proc: 1, Name: "MIRROR", MaxReply: 4}
+			large, small := item{make([]byte, 64<<10)}, item{make([]byte, 1000)}
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for range 50 {
+						if err := c.Call(bg, proc, &small, new(keptItem), nil, 1000); err != nil {
+							t.Errorf("a small reply beside the large one: %v", err)
+						}
+					}
+				})
+			}
+			err = c.Call(bg, proc, &large, new(keptItem), nil, 64<<10)
+			if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "MaxRecord") {
+				t.Errorf("got %v, want ErrNoRoom that names MaxRecord", err)
+			}
+			wg.Wait()
+		})
+	}
+}
