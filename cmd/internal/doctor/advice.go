@@ -44,12 +44,12 @@ func checkAdvice(_ context.Context, cu *checkup) Finding {
 	}
 	switch {
 	case len(cu.mounts) > 0 && cu.export != "" && !cu.mounted:
-		return warn("mend what failed above", "the server does not let this host mount %s yet: see below for later", cu.export)
+		return warn("repair the failure above", "the server does not let this host mount %s yet: see below for later", cu.export)
 	case cu.demand != transport.XprtNone:
 		return warn("name a file for each FILE: cacert= is the certificate of the server's authority (ca.crt of nfsrdmad cert), cert= and key= are of this client",
 			"with xprtsec=%v, which the export demands: see below", cu.demand)
 	case cu.refused:
-		return warn("mend what failed above", "the server refuses the calls of this host or user: see below for later")
+		return warn("repair the failure above", "the server refuses the calls of this host or user: see below for later")
 	case len(cu.mounts) > ours:
 		return ok("see below")
 	case ours > 0:
