@@ -167,7 +167,7 @@ func TestUnknownAndRepeatedReplies(t *testing.T) {
 	}
 }
 
-// TestErrorReplies: RDMA_ERROR ends the call with its XID for good.
+// TestErrorReplies: RDMA_ERROR ends the call with its XID, which is not sent again.
 func TestErrorReplies(t *testing.T) {
 	conformance.Proves(t, "R8166-154", "R8267-015")
 	h := hunt(t, 4)

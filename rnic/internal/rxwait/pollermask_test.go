@@ -103,7 +103,7 @@ func TestMaskAmongMany(t *testing.T) {
 // TestMaskRefused: a mask leaves a descriptor alone that the poller does not have, even if an epoll
 // instance made by the program has it.
 func TestMaskRefused(t *testing.T) {
-	pollerEpoll.Store(0) // the epoll instance is found anew
+	pollerEpoll.Store(0) // the next search finds the epoll instance again
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatalf("Pipe2: %v", err)
