@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -293,7 +294,14 @@ func TestMoveWithACLsThatStay(t *testing.T) {
 			}}, nil
 		},
 	}
-	mv(t, Options{}, at(refuses, dst+"/f"), at(apart{}, file)).want(t, "preserving permissions for '"+dst+"/f': input/output error")
+	line := "preserving permissions for '" + dst + "/f': input/output error"
+	mv(t, Options{}, at(refuses, dst+"/f"), at(apart{}, file)).want(t, line)
+	wantFile(t, "x", src, "f")
+	setfacl(t, "-m", "u:1000:rwx", file) // its loss alone is a warning
+	l := mv(t, Options{}, at(refuses, dst+"/f"), at(apart{}, file))
+	if got, want := l.lines, []string{"warning: " + line, line}; !slices.Equal(got, want) {
+		t.Errorf("with an ACL at the source: got %q, want %q", got, want)
+	}
 	wantFile(t, "x", src, "f")
 	if got := names(t, dst); got != "" {
 		t.Errorf("the target's directory has %q, want nothing", got)
